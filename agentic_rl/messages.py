@@ -1,0 +1,318 @@
+"""Chat messages in the OpenAI form, and the text an assistant writes.
+
+A message is a plain dict: ``{"role": ..., "content": ...}``. An assistant message may
+carry ``tool_calls``, each with an id, a name and arguments; a tool message answers one
+of them by its id. Thinking text stands apart, in ``reasoning_content``.
+
+Arguments are an object inside this package and a JSON string at the OpenAI edge. Where
+a model wrote something that is no JSON object, the string it wrote is kept as it is:
+a string in that place means "this call can't be run".
+
+The text form is the one many open models are trained on:
+
+    <think>...</think>optional content<tool_call>{"name": ..., "arguments": {...}}</tool_call>
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any
+
+Message = dict[str, Any]
+ToolCall = dict[str, Any]
+
+ROLES = ("system", "developer", "user", "assistant", "tool")
+MAX_JSON_DEPTH = 64
+
+_THINKING = re.compile(r"<think>(.*?)(</think>|\Z)", re.DOTALL)
+_CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|\Z)", re.DOTALL)
+_MARKER = re.compile(r"</?(?:think|tool_call)>")
+_NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
+_ARGUMENTS = re.compile(r'"arguments"\s*:\s*')
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+
+
+class MessageError(ValueError):
+    """A message that can't be read; the text names the message and what was expected."""
+
+
+# ---------------------------------------------------------------- building messages
+
+
+def user(content: str) -> Message:
+    """A user message."""
+    return {"role": "user", "content": content}
+
+
+def tool(tool_call_id: str, content: str) -> Message:
+    """The answer of a tool to the call with this id."""
+    return {"role": "tool", "tool_call_id": tool_call_id, "content": content}
+
+
+def tool_call(call_id: str, name: str, arguments: dict[str, Any] | str) -> ToolCall:
+    """One call of an assistant message; a string as ``arguments`` can't be run."""
+    return {
+        "id": call_id,
+        "type": "function",
+        "function": {"name": name, "arguments": arguments},
+    }
+
+
+# ----------------------------------------------------------------- text <-> message
+
+
+def render_call(name: str, arguments: dict[str, Any] | str) -> str:
+    """The text of one tool call, as a model would write it.
+
+    A string as ``arguments`` is written as it is, in a call that nobody ever closed.
+    """
+    if isinstance(arguments, str):
+        body = f'{{"name": {_dump(name)}, "arguments": {arguments}'
+    else:
+        body = _dump({"name": name, "arguments": arguments})
+        if _MARKER.search(body):  # a marker inside an argument must not end the call
+            body = body.replace("<", "\\u003c")
+    return f"<tool_call>{body}</tool_call>"
+
+
+def render_assistant(message: Message) -> str:
+    """The text an assistant must have written to mean this message.
+
+    Raises MessageError where that text would be read back as another message, for
+    example because the content contains a marker such as ``<tool_call>``.
+    """
+    thinking = message.get("reasoning_content") or ""
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    text = f"<think>{thinking}</think>" if thinking else ""
+    text += message.get("content") or ""
+    text += "".join(render_call(call["name"], call["arguments"]) for call in calls)
+    if _meaning(parse_assistant(text)) != _meaning(message):
+        raise MessageError(f"no text means this message: {text!r} is read differently")
+    return text
+
+
+def _meaning(message: Message) -> tuple[str, str, list[dict[str, Any]]]:
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    return message.get("reasoning_content") or "", message.get("content") or "", calls
+
+
+def _dump(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def parse_assistant(text: str, first_call: int = 1) -> Message:
+    """The message that an assistant's text means.
+
+    Thinking is taken out first, so a call drafted inside it is no call, and a thought
+    that is never closed swallows the rest. ``first_call`` numbers the call ids
+    (``call_1``, ``call_2``, ...), which must differ within an episode. A call that
+    can't be read keeps its text as a string in ``arguments``.
+    """
+    thoughts = [found[1] for found in _THINKING.finditer(text)]
+    spoken = _THINKING.sub("", text)
+    message: Message = {"role": "assistant", "content": _CALL.sub("", spoken)}
+    if thoughts:
+        message["reasoning_content"] = "".join(thoughts)
+    calls = [
+        _parse_call(found[1], bool(found[2]), f"call_{number}")
+        for number, found in enumerate(_CALL.finditer(spoken), first_call)
+    ]
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+def _parse_call(body: str, closed: bool, call_id: str) -> ToolCall:
+    try:
+        call = parse_json(body)
+    except MessageError:
+        call = None
+    if closed and isinstance(call, dict) and isinstance(call.get("name"), str):
+        arguments = call.get("arguments", {})
+        if isinstance(arguments, str):
+            arguments = decode_arguments(arguments)
+        elif not isinstance(arguments, dict):
+            arguments = _dump(arguments)
+        return tool_call(call_id, call["name"], arguments)
+    name, start = _NAME.search(body), _ARGUMENTS.search(body)
+    raw = body[start.end() :] if start else body
+    return tool_call(call_id, name[1] if name else "", raw)
+
+
+def parse_json(text: str) -> Any:
+    """JSON, strictly: no NaN or Infinity, no key twice, no endless nesting or number.
+
+    Raises MessageError. The wording is ours: Python's own differs between versions.
+    """
+    brackets = text.count("[") + text.count("{")
+    if brackets > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
+        raise MessageError(f"JSON is nested deeper than {MAX_JSON_DEPTH}")
+    try:
+        return json.loads(
+            text,
+            parse_float=_finite,
+            parse_constant=_finite,
+            object_pairs_hook=_no_twins,
+        )
+    except MessageError:
+        raise
+    except ValueError:
+        raise MessageError("not valid JSON") from None
+
+
+def _depth(text: str) -> int:
+    depth = deepest = 0
+    for piece in _BRACKET.findall(text):
+        depth += (piece in "[{") - (piece in "]}")
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _finite(number: str) -> float:
+    if not math.isfinite(value := float(number)):
+        raise MessageError(f"{number} is not a JSON number")
+    return value
+
+
+def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) < len(pairs):
+        raise MessageError("an object has the same key twice")
+    return result
+
+
+# --------------------------------------------------------------------- OpenAI's edge
+
+
+def decode_arguments(text: str) -> dict[str, Any] | str:
+    """Arguments as they stand at OpenAI's edge -> object, or the same string.
+
+    A string that decodes to another string was encoded twice. It is kept, so the call
+    can't be run, and ``flags`` names it.
+    """
+    try:
+        arguments = parse_json(text)
+    except MessageError:
+        return text
+    return arguments if isinstance(arguments, dict) else text
+
+
+def to_openai(messages: list[Message]) -> list[Message]:
+    """A copy with each call's arguments as a JSON string, as OpenAI's API has them."""
+    return [_with_arguments(message, _encode_arguments) for message in messages]
+
+
+def from_openai(messages: list[Message]) -> list[Message]:
+    """A checked copy with each call's arguments as an object where they are one.
+
+    Raises MessageError as ``check`` does.
+    """
+    check(messages)
+    return [_with_arguments(message, _decode_arguments) for message in messages]
+
+
+def _encode_arguments(arguments: dict[str, Any] | str) -> str:
+    if isinstance(arguments, str):
+        return arguments
+    return _dump(arguments)
+
+
+def _decode_arguments(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
+    return decode_arguments(arguments) if isinstance(arguments, str) else arguments
+
+
+def _with_arguments(message: Message, convert: Any) -> Message:
+    if not message.get("tool_calls"):
+        return dict(message)
+    calls = []
+    for call in message["tool_calls"]:
+        arguments = convert(call["function"]["arguments"])
+        calls.append({**call, "function": {**call["function"], "arguments": arguments}})
+    return {**message, "tool_calls": calls}
+
+
+def check(messages: list[Message]) -> None:
+    """Raise MessageError for a conversation that is not well formed.
+
+    Named are the message's position and what was expected: a known role, text as
+    content, calls with ids that are used once, a tool message for a call that the
+    assistant made just before.
+    """
+    if not isinstance(messages, list):
+        raise MessageError(f"messages: expected a list, got {type(messages).__name__}")
+    seen: set[str] = set()
+    open_ids: set[str] = set()
+    for position, message in enumerate(messages):
+        where = f"message {position}"
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
+            raise MessageError(f"{where}: expected a role, one of {', '.join(ROLES)}")
+        _check_content(message, where)
+        if message["role"] == "tool":
+            _check_answer(message, open_ids, where)
+            continue
+        open_ids = set()
+        for call in message.get("tool_calls") or []:
+            _check_call(call, message["role"], where)
+            if call["id"] in seen:
+                raise MessageError(f"{where}: call id {call['id']!r} is used twice")
+            seen.add(call["id"])
+            open_ids.add(call["id"])
+
+
+def _check_content(message: Message, where: str) -> None:
+    content = message.get("content")
+    if isinstance(content, list):
+        kinds = [part.get("type") if isinstance(part, dict) else part for part in content]
+        raise MessageError(f"{where}: content parts {kinds} are not supported, only text")
+    may_be_empty = message["role"] == "assistant"
+    if not (isinstance(content, str) or (content is None and may_be_empty)):
+        raise MessageError(f"{where}: expected text as content, got {content!r}")
+
+
+def _check_answer(message: Message, open_ids: set[str], where: str) -> None:
+    call_id = message.get("tool_call_id")
+    if call_id not in open_ids:
+        raise MessageError(f"{where}: answers call {call_id!r}, which is not open")
+    open_ids.discard(call_id)
+
+
+def _check_call(call: Any, role: str, where: str) -> None:
+    if role != "assistant":
+        raise MessageError(f"{where}: only an assistant makes tool calls, not {role!r}")
+    function = call.get("function") if isinstance(call, dict) else None
+    if not isinstance(function, dict) or not isinstance(call.get("id"), str):
+        raise MessageError(f"{where}: expected a call with id and function")
+    if not isinstance(function.get("name"), str):
+        raise MessageError(f"{where}: call {call['id']!r} has no name")
+    if not isinstance(function.get("arguments"), (dict, str)):
+        raise MessageError(f"{where}: call {call['id']!r} has no arguments")
+
+
+def flags(messages: list[Message]) -> list[str]:
+    """What is odd in a well-formed conversation, in words. Raises as ``check`` does."""
+    check(messages)
+    found = []
+    for position, message in enumerate(messages):
+        for call in message.get("tool_calls") or []:
+            if reason := _unreadable(call["function"]["arguments"]):
+                found.append(f"message {position}: call {call['id']}: {reason}")
+    roles = [message["role"] for message in messages]
+    if "assistant" not in roles:
+        found.append("no assistant message: nothing to train on")
+    elif roles[-1] == "tool":
+        found.append("ends on tool message: no final answer")
+    return found
+
+
+def _unreadable(arguments: dict[str, Any] | str) -> str | None:
+    if isinstance(arguments, dict) or isinstance(decode_arguments(arguments), dict):
+        return None
+    try:
+        inner = parse_json(arguments)
+    except MessageError:
+        return "arguments are not valid JSON"
+    if isinstance(inner, str):
+        return "arguments were encoded twice"
+    return "arguments are not a JSON object"

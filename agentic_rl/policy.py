@@ -1,0 +1,158 @@
+"""A softmax policy over a few actions: one row of logits a state.
+
+    pi(a|s) = exp(logit[s][a]) / sum_b exp(logit[s][b])                         (eq. softmax)
+    d log pi(a|s) / d logit[s][b] = 1[a = b] - pi(b|s)                          (eq. score)
+
+The second line is the derivative that all of the course rests on: what a sample pushes
+up is what it chose, and what it pushes down is everything in proportion to its
+probability. The numbers of a state add up to zero.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+Gradient = dict[str, list[float]]  # state -> one number an action, as the logits
+
+
+class PolicyError(ValueError):
+    """Logits, a state or an action that don't fit; the text names them."""
+
+
+class SoftmaxPolicy:
+    """``logits[state]`` holds one number an action; all 0.0 is the uniform policy."""
+
+    def __init__(
+        self,
+        states: Sequence[str],
+        actions: Sequence[str],
+        logits: dict[str, Sequence[float]] | None = None,
+    ):
+        self.actions = tuple(actions)
+        self._index = {action: index for index, action in enumerate(self.actions)}
+        given = logits or {}
+        if unknown := [state for state in given if state not in states]:
+            raise PolicyError(f"logits for {unknown[0]!r}, which is no state")
+        self.logits: Gradient = {}
+        for state in states:
+            row = list(given.get(state, [0.0] * len(self.actions)))
+            if len(row) != len(self.actions):
+                raise PolicyError(
+                    f"{state!r}: {len(row)} logits for {len(self.actions)} actions"
+                )
+            if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in row):
+                raise PolicyError(f"{state!r}: logits must be finite numbers, got {row}")
+            self.logits[state] = row
+
+    def probabilities(self, state: str) -> list[float]:
+        """pi(.|state), in the order of ``actions``; eq. softmax."""
+        row = self._row(state)
+        highest = max(row)  # shifting all logits changes nothing and prevents overflow
+        weights = [math.exp(logit - highest) for logit in row]
+        total = math.fsum(weights)
+        return [weight / total for weight in weights]
+
+    def probability(self, state: str, action: str) -> float:
+        """pi(action|state)."""
+        return self.probabilities(state)[self.index(action)]
+
+    def log_prob(self, state: str, action: str) -> float:
+        """log pi(action|state), in nats; finite even where the probability rounds to 0."""
+        row = self._row(state)
+        highest = max(row)
+        total = math.fsum([math.exp(logit - highest) for logit in row])
+        return row[self.index(action)] - highest - math.log(total)
+
+    def score(self, state: str, action: str) -> list[float]:
+        """d log pi(action|state) / d logits[state], one number an action; eq. score."""
+        chosen = self.index(action)
+        return [
+            (1.0 if index == chosen else 0.0) - probability
+            for index, probability in enumerate(self.probabilities(state))
+        ]
+
+    def sample(self, state: str, rng: random.Random) -> tuple[str, float]:
+        """(action, its log-prob), drawn with one ``rng.random()``."""
+        action = self.actions[pick(self.probabilities(state), rng.random())]
+        return action, self.log_prob(state, action)
+
+    def entropy(self, state: str) -> float:
+        """-sum_a pi(a|s) log pi(a|s), in nats; log(number of actions) when uniform."""
+        return -math.fsum(
+            probability * self.log_prob(state, action)
+            for action, probability in zip(self.actions, self.probabilities(state))
+        )
+
+    def kl(self, other: SoftmaxPolicy, state: str) -> float:
+        """KL(self || other) in this state, in nats; never negative."""
+        return math.fsum(
+            probability * (self.log_prob(state, action) - other.log_prob(state, action))
+            for action, probability in zip(self.actions, self.probabilities(state))
+        )
+
+    def zero_gradient(self) -> Gradient:
+        """A gradient of this policy's shape, all 0.0."""
+        return {state: [0.0] * len(self.actions) for state in self.logits}
+
+    def move(self, gradient: Gradient, step: float) -> None:
+        """logits += step * gradient, in place. States that are left out stay."""
+        for state, row in gradient.items():
+            logits = self._row(state)
+            for index, slope in enumerate(row):
+                logits[index] += step * slope
+
+    def copy(self) -> SoftmaxPolicy:
+        """A policy of its own with the same logits."""
+        return SoftmaxPolicy(list(self.logits), self.actions, self.logits)
+
+    def index(self, action: str) -> int:
+        """The place of an action in ``actions``. Raises PolicyError."""
+        if action not in self._index:
+            raise PolicyError(f"{action!r} is no action of {', '.join(self.actions)}")
+        return self._index[action]
+
+    def _row(self, state: str) -> list[float]:
+        if state not in self.logits:
+            raise PolicyError(f"{state!r} is no state of {', '.join(self.logits)}")
+        return self.logits[state]
+
+    def to_dict(self) -> dict[str, Any]:
+        """JSON form; floats survive JSON exactly."""
+        return {"actions": list(self.actions), "logits": self.logits}
+
+    @classmethod
+    def from_dict(cls, record: dict[str, Any]) -> SoftmaxPolicy:
+        """The policy that ``to_dict`` wrote. Raises PolicyError."""
+        try:
+            logits, actions = record["logits"], record["actions"]
+        except (KeyError, TypeError):
+            raise PolicyError("expected an object with 'actions' and 'logits'") from None
+        return cls(list(logits), actions, logits)
+
+
+def pick(probabilities: Sequence[float], draw: float) -> int:
+    """The index whose share of [0, 1) holds ``draw``: inverse-transform sampling."""
+    reached = 0.0
+    for index, probability in enumerate(probabilities):
+        reached += probability
+        if draw < reached:
+            return index
+    return len(probabilities) - 1  # rounding can leave the shares a hair under one
+
+
+def weighted_score(
+    policy: SoftmaxPolicy, decisions: Iterable[tuple[str, str, float]]
+) -> Gradient:
+    """sum of weight * d log pi(action|state) / d logits, over (state, action, weight).
+
+    With a return or an advantage as the weight, this is REINFORCE (Williams 1992).
+    """
+    gradient = policy.zero_gradient()
+    for state, action, weight in decisions:
+        row = gradient[state]
+        for index, slope in enumerate(policy.score(state, action)):
+            row[index] += weight * slope
+    return gradient

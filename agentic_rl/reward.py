@@ -1,0 +1,146 @@
+"""Reward: named terms -> one number and its breakdown.
+
+A term counts something in a trajectory and gives it a weight. The breakdown says what
+each term paid, and it adds up to the reward. A term may be gated, that is, paid or charged
+only when the answer is right; and it may count up to a cap.
+
+Only what the policy said is scored: its final answer and its calls. A tool's output is
+never read for an answer, or an agent would be paid for what a tool said.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from agentic_rl.answers import answers_equal, extract_answer
+from agentic_rl.tasks import Task
+from agentic_rl.trajectory import Trajectory
+
+Measure = Callable[[Trajectory, Task], float]
+
+
+class RewardError(ValueError):
+    """A reward that can't be used; the text says what was expected."""
+
+
+class Score(NamedTuple):
+    """A reward and the parts it is made of; ``total`` None means nobody could score it."""
+
+    total: float | None
+    breakdown: dict[str, float]
+
+
+# ------------------------------------------------------------------ what can be counted
+
+
+def right(trajectory: Trajectory, task: Task) -> float:
+    """1.0 if the final answer equals the task's, else 0.0. No final answer is not right."""
+    if trajectory.answer is None:
+        return 0.0
+    answer = extract_answer(trajectory.answer)
+    return 1.0 if answer is not None and answers_equal(task.answer, answer) else 0.0
+
+
+def invalid_calls(trajectory: Trajectory, task: Task) -> float:
+    """Calls that could not be run: an unknown name, or arguments that can't be read."""
+    return float(sum(seen.kind == "invalid_call" for seen in trajectory.observations))
+
+
+def calls(trajectory: Trajectory, task: Task) -> float:
+    """Calls that were run, whatever the tool then said."""
+    return len(trajectory.observations) - invalid_calls(trajectory, task)
+
+
+def always(trajectory: Trajectory, task: Task) -> float:
+    """1.0: for a constant that every episode gets."""
+    return 1.0
+
+
+# ---------------------------------------------------------------------------- rewards
+
+
+@dataclass(frozen=True)
+class Term:
+    """``weight`` for each one that ``measure`` counts, up to ``cap`` of them."""
+
+    name: str
+    weight: float
+    measure: Measure
+    only_if_right: bool = False
+    cap: float | None = None
+
+    def pay(self, trajectory: Trajectory, task: Task, is_right: bool) -> float:
+        """What this term adds to the reward."""
+        if self.only_if_right and not is_right:
+            return 0.0
+        count = self.measure(trajectory, task)
+        if self.cap is not None:
+            count = min(count, self.cap)
+        return self.weight * count if count else 0.0
+
+
+@dataclass(frozen=True)
+class Reward:
+    """A sum of terms. Call it with a trajectory and its task to get a Score."""
+
+    terms: tuple[Term, ...]
+
+    def __call__(self, trajectory: Trajectory, task: Task) -> Score:
+        is_right = right(trajectory, task) == 1.0
+        breakdown = {
+            term.name: term.pay(trajectory, task, is_right) for term in self.terms
+        }
+        return Score(math.fsum(breakdown.values()), breakdown)
+
+
+def tool_math_reward(
+    call: float, invalid_call: float, gated: bool, constant: float = 0.0
+) -> Reward:
+    """Right pays 1; ``call`` and ``invalid_call`` are the (negative) prices of each call.
+
+    ``gated``: the prices are charged only on a right answer.
+    """
+    terms = [
+        Term("right", 1.0, right),
+        Term("calls", call, calls, only_if_right=gated),
+        Term("invalid_calls", invalid_call, invalid_calls, only_if_right=gated),
+    ]
+    if constant:
+        terms.append(Term("constant", constant, always))
+    return Reward(tuple(terms))
+
+
+COURSE_REWARD = tool_math_reward(call=-0.1, invalid_call=-0.2, gated=True)
+SMALL_COSTS = tool_math_reward(call=-0.02, invalid_call=-0.05, gated=False)
+LARGE_COSTS = tool_math_reward(call=-0.1, invalid_call=-0.2, gated=False)
+PLUS_FIVE = tool_math_reward(call=-0.1, invalid_call=-0.2, gated=True, constant=5.0)
+PAID_CALLS = Reward((Term("right", 1.0, right), Term("call_bonus", 0.5, calls)))
+PAID_CALLS_GATED = Reward(
+    (
+        Term("right", 1.0, right),
+        Term("call_bonus", 0.5, calls, only_if_right=True, cap=1.0),
+        Term("calls", -0.1, calls, only_if_right=True),
+    )
+)
+
+
+def attach(trajectories: Sequence[Trajectory], scores: Sequence[Score | float | None]) -> None:
+    """Write one score on each trajectory; a plain number is its own breakdown.
+
+    Raises RewardError unless there is exactly one score a trajectory: one number for a
+    whole group would make all its advantages 0, and nothing would fail.
+    """
+    if len(scores) != len(trajectories):
+        raise RewardError(
+            f"reward function returned {len(scores)} rewards for "
+            f"{len(trajectories)} completions"
+        )
+    for trajectory, score in zip(trajectories, scores):
+        if not isinstance(score, Score):
+            score = Score(score, {} if score is None else {"reward": score})
+        if score.total is not None and not math.isfinite(score.total):
+            raise RewardError(f"task {trajectory.task_id}: reward {score.total} is no number")
+        trajectory.reward, trajectory.breakdown = score.total, score.breakdown

@@ -1,0 +1,208 @@
+"""Tool-Math tasks: what is asked, what is right, and what a call would need.
+
+    {"id": "hard-001", "question": "What is 347 * 86?",
+     "expression": "347 * 86", "answer": "29842"}
+    {"id": "lookup-001", "question": "How much do 12 kettles cost?",
+     "expression": "12 * price", "answer": "408",
+     "item": "kettles", "prices": {"kettles": "34", "lamps": "19"}}
+
+The kind of a task is read from its question, as a model would have to. No label says it.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import re
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from agentic_rl.calculator import CalculatorError, calculate
+from agentic_rl.messages import MessageError, parse_json
+
+KINDS = ("easy", "hard", "lookup")
+PRICE = "price"  # the name that stands in an expression until the price is known
+
+_SMALL_SUM = re.compile(r"(?<![\w.])[0-9](?: ?[+-] ?[0-9])+(?![\w.]| ?[-+*/%])")
+_ARITHMETIC = re.compile(r"[0-9)]\s*(?:\*\*|//|[-+*/%])\s*[(+-]*[0-9.]")
+
+_ITEMS = (
+    "kettles",
+    "lamps",
+    "chairs",
+    "radios",
+    "clocks",
+    "pillows",
+    "blankets",
+    "baskets",
+    "mirrors",
+    "ladders",
+    "buckets",
+    "candles",
+)
+
+
+class TaskError(ValueError):
+    """A task that can't be used; the text names the task, the field and the reason."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """One question with its exact answer. All numbers are text, so they stay exact."""
+
+    id: str
+    question: str
+    expression: str
+    answer: str
+    item: str | None = None
+    prices: dict[str, str] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The task as JSON would have it, without the fields it does not use."""
+        return {key: value for key, value in asdict(self).items() if value is not None}
+
+
+def kind_of(question: str) -> str:
+    """easy, hard or lookup, from the words of the question alone.
+
+    A sum of single digits is easy, any other arithmetic is hard, and a question that
+    names no arithmetic needs something looked up first.
+    """
+    if not _ARITHMETIC.search(question):
+        return "lookup"
+    return "easy" if _SMALL_SUM.search(question) else "hard"
+
+
+def with_price(expression: str, price: str) -> str:
+    """The expression with the price in its place."""
+    return re.sub(rf"\b{PRICE}\b", price, expression)
+
+
+def parse_task(record: Any, where: str = "task") -> Task:
+    """A checked task from a dict. Raises TaskError, which starts with ``where``."""
+    if not isinstance(record, dict):
+        raise TaskError(f"{where}: expected an object, got {type(record).__name__}")
+    known = set(Task.__dataclass_fields__)
+    if unknown := sorted(set(record) - known):
+        raise TaskError(f"{where}: unknown field {unknown[0]!r}")
+    for name in ("id", "question", "expression", "answer"):
+        if not isinstance(record.get(name), str) or not record[name]:
+            raise TaskError(f"{where}: field {name!r}: expected text, got {record.get(name)!r}")
+    prices = _parse_prices(record, where)
+    task = Task(**{**record, "prices": prices})
+    _check_answer(task, where)
+    return task
+
+
+def _parse_prices(record: dict[str, Any], where: str) -> dict[str, str] | None:
+    item, prices = record.get("item"), record.get("prices")
+    if item is None and prices is None:
+        return None
+    if not isinstance(prices, dict) or not isinstance(item, str):
+        raise TaskError(f"{where}: fields 'item' and 'prices' go together")
+    if item not in prices:
+        raise TaskError(f"{where}: field 'prices': no price for the item {item!r}")
+    for name, price in prices.items():
+        if isinstance(price, bool) or not isinstance(price, (int, str)):
+            raise TaskError(
+                f"{where}: field 'prices': {name!r}: expected a whole number or text, "
+                f"got {price!r}"
+            )
+    return {name: str(price) for name, price in prices.items()}
+
+
+def _check_answer(task: Task, where: str) -> None:
+    needs_lookup = task.prices is not None
+    if needs_lookup != (kind_of(task.question) == "lookup"):
+        raise TaskError(
+            f"{where}: field 'question': {task.question!r} reads as a "
+            f"{kind_of(task.question)} task, but the task has "
+            f"{'prices' if needs_lookup else 'no prices'}"
+        )
+    expression = task.expression
+    if task.prices is not None and task.item is not None:
+        expression = with_price(expression, task.prices[task.item])
+        if expression == task.expression:
+            raise TaskError(f"{where}: field 'expression': expected the word {PRICE!r} in it")
+    try:
+        right = calculate(expression)
+    except CalculatorError as error:
+        raise TaskError(f"{where}: field 'expression': {error}") from None
+    if task.answer != right:
+        raise TaskError(f"{where}: field 'answer': expected {right!r}, got {task.answer!r}")
+
+
+def read_tasks(lines: Iterable[str], name: str = "tasks") -> list[Task]:
+    """Tasks from JSON lines; blank lines are passed over.
+
+    Raises TaskError naming the file (``name``), the line and the field.
+    """
+    tasks: dict[str, Task] = {}
+    for number, line in enumerate(lines, 1):
+        if not line.strip():
+            continue
+        where = f"{name}:{number}"
+        try:
+            record = parse_json(line)
+        except MessageError as error:
+            raise TaskError(f"{where}: {error}") from None
+        task = parse_task(record, where)
+        if task.id in tasks:
+            raise TaskError(f"{where}: field 'id': {task.id!r} stands twice")
+        tasks[task.id] = task
+    if not tasks:
+        raise TaskError(f"{name}: expected at least one task")
+    return list(tasks.values())
+
+
+def write_tasks(tasks: Iterable[Task]) -> str:
+    """Tasks as JSON lines."""
+    return "".join(json.dumps(task.to_dict()) + "\n" for task in tasks)
+
+
+def generate(count: int, seed: int, avoid: Iterable[Task] = ()) -> list[Task]:
+    """``count`` tasks of each kind, mixed, with no question twice.
+
+    ``avoid`` holds tasks whose questions must not come back: held-out tasks are made
+    by avoiding the training tasks. There are 81 easy questions; TaskError if asked for
+    more than are left.
+    """
+    rng = random.Random(seed)
+    asked = {task.question for task in avoid}
+    tasks = []
+    for kind, make in (("easy", _easy), ("hard", _hard), ("lookup", _lookup)):
+        made = 0
+        for _ in range(100 * count + 1000):
+            if made == count:
+                break
+            task = make(rng, f"{kind}-{made + 1:03d}")
+            if task.question not in asked:
+                asked.add(task.question)
+                tasks.append(task)
+                made += 1
+        if made < count:
+            raise TaskError(f"generate: found only {made} new {kind} questions, not {count}")
+    rng.shuffle(tasks)
+    return tasks
+
+
+def _easy(rng: random.Random, name: str) -> Task:
+    return _arithmetic(name, f"{rng.randint(1, 9)} + {rng.randint(1, 9)}")
+
+
+def _hard(rng: random.Random, name: str) -> Task:
+    return _arithmetic(name, f"{rng.randint(101, 999)} * {rng.randint(12, 99)}")
+
+
+def _arithmetic(name: str, expression: str) -> Task:
+    return Task(name, f"What is {expression}?", expression, calculate(expression))
+
+
+def _lookup(rng: random.Random, name: str) -> Task:
+    shelf = rng.sample(_ITEMS, 3)
+    prices = {item: str(rng.randint(12, 98)) for item in shelf}
+    item, count = shelf[0], rng.randint(3, 39)
+    expression = f"{count} * {PRICE}"
+    answer = calculate(with_price(expression, prices[item]))
+    return Task(name, f"How much do {count} {item} cost?", expression, answer, item, prices)
