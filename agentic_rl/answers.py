@@ -8,6 +8,7 @@ state, so any thread may call it; time grows linearly with the text.
 
 from __future__ import annotations
 
+import functools
 import re
 from fractions import Fraction
 from typing import NamedTuple
@@ -48,6 +49,7 @@ _FACTORS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
 _FACTORS += ("pi", "e", "i", "x", "y")
 
 
+@functools.lru_cache(maxsize=4096)  # a group's episodes keep giving the same answers
 def parse_value(text: str) -> Value | None:
     r"""The value that the whole text writes, exactly, or None if it isn't one.
 
@@ -168,6 +170,7 @@ _LEADING = " \t\r\n*"
 _TRAILING = _LEADING + ".,;:!?\u3002\uff0c\uff1b\uff1a\uff01\uff1f"
 
 
+@functools.lru_cache(maxsize=4096)
 def extract_answer(text: str) -> str | None:
     r"""The one final answer that a text states, or None. The first rule that fits wins:
 
@@ -180,6 +183,8 @@ def extract_answer(text: str) -> str | None:
     3. The whole text, if it reads as one value (see parse_value): "3 1/4", "5 km".
     4. The only number in the text ("I guess 7"). Several different numbers, or digits
        that are part of something else ("x2", "2^10"), leave no answer.
+
+    Negation is not understood: "The answer is not 15" states 15.
 
     Markdown asterisks and the punctuation of the sentence's end are dropped. An answer
     is never the empty text.
