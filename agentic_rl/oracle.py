@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from agentic_rl.agent_loop import Episode, Limits
-from agentic_rl.policy import Gradient, SoftmaxPolicy
+from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS
 from agentic_rl.trajectory import Trajectory
@@ -70,26 +70,32 @@ def outcomes(
     return [Outcome(*line, count) for line, count in sheet.items()]
 
 
-def probability(policy: SoftmaxPolicy, decisions: Sequence[tuple[Decision, int]]) -> float:
-    """The probability of one episode with these decisions."""
-    return math.exp(
-        math.fsum(count * policy.log_prob(*choice) for choice, count in decisions)
-    )
+def probabilities(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> list[float]:
+    """The probability of each line of the sheet: all its episodes together."""
+    log_probs = {
+        (state, action): policy.log_prob(state, action)
+        for state in policy.logits
+        for action in policy.actions
+    }
+    return [
+        line.episodes
+        * math.exp(math.fsum(count * log_probs[choice] for choice, count in line.decisions))
+        for line in sheet
+    ]
 
 
 def expectation(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> float:
     """J: the exact mean of ``value`` over episodes of this policy; eq. return."""
-    return math.fsum(
-        line.episodes * probability(policy, line.decisions) * line.value for line in sheet
-    )
+    chances = probabilities(policy, sheet)
+    return math.fsum(chance * line.value for chance, line in zip(chances, sheet))
 
 
 def expectations(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> tuple[float, ...]:
     """``expectation`` of each part, for a sheet whose values are tuples."""
-    weights = [line.episodes * probability(policy, line.decisions) for line in sheet]
+    chances = probabilities(policy, sheet)
     columns = zip(*(line.value for line in sheet))
     return tuple(
-        math.fsum(weight * value for weight, value in zip(weights, column))
+        math.fsum(chance * value for chance, value in zip(chances, column))
         for column in columns
     )
 
@@ -97,16 +103,10 @@ def expectations(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> tuple[float
 def exact_gradient(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> Gradient:
     """dJ / d logits, exactly; eq. exact."""
     slopes: dict[Decision, float] = defaultdict(float)
-    for line in sheet:
-        weight = line.episodes * probability(policy, line.decisions) * line.value
+    for chance, line in zip(probabilities(policy, sheet), sheet):
         for choice, count in line.decisions:
-            slopes[choice] += weight * count
-    gradient = policy.zero_gradient()
-    for (state, action), slope in slopes.items():
-        row = gradient[state]
-        for index, part in enumerate(policy.score(state, action)):
-            row[index] += slope * part
-    return gradient
+            slopes[choice] += chance * line.value * count
+    return weighted_score(policy, [(*choice, slope) for choice, slope in slopes.items()])
 
 
 def best(task: Task, value: Callable[[Trajectory, Task], float], limits: Limits = Limits()):

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from agentic_rl.agent_loop import Episode, Limits, run_script
 from agentic_rl.tasks import Task
-from agentic_rl.tool_math import calculator_tool
+from agentic_rl.tool_math import CALCULATOR
 from agentic_rl.tools import Tool, ToolBox
 from agentic_rl.trajectory import Trajectory
 
@@ -74,7 +74,7 @@ def slow_tools(task: Task) -> ToolBox:
             yield
 
     lookup = Tool("lookup", "The price of an item.", {"item": "string"}, wait_forever, 100)
-    return ToolBox([calculator_tool(), lookup])
+    return ToolBox([CALCULATOR, lookup])
 
 
 ACTS_WELL = ScriptedAgent("acts well", "the fewest calls that lead to the answer", act_well)

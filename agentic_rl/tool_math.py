@@ -31,16 +31,14 @@ ACTIONS = (
 )
 
 
-def calculator_tool() -> Tool:
-    """The calculator. It is bounded by itself, so it needs no steps."""
-    return Tool(
-        "calculator", "Exact arithmetic.", {"expression": "string"}, calculate_expression
-    )
-
-
 def calculate_expression(expression: str) -> str:
     """``calculate`` under the argument name that the tool's schema shows."""
     return calculate(expression)
+
+
+CALCULATOR = Tool(
+    "calculator", "Exact arithmetic.", {"expression": "string"}, calculate_expression
+)
 
 
 def lookup_tool(prices: dict[str, str]) -> Tool:
@@ -60,7 +58,7 @@ class ToolMath:
     def __init__(self, task: Task, tools: ToolBox | None = None):
         self.task = task
         self.kind = kind_of(task.question)
-        self.tools = tools or ToolBox([calculator_tool(), lookup_tool(task.prices or {})])
+        self.tools = tools or ToolBox([CALCULATOR, lookup_tool(task.prices or {})])
         self.event = "start"
         self.price: str | None = None
         self.last_content: str | None = None

@@ -1,0 +1,126 @@
+"""The experiments of chapter 02: the default run with one thing changed.
+
+Each variant says what was changed and nothing else differs, the tasks and the seeds
+included. What came out on five seeds is in data/variants.json, which a check computes
+again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from agentic_rl.conventions import COURSE
+from agentic_rl.evaluation import SEEDS, ByKind, Sheets, as_dicts, exact
+from agentic_rl.grpo import Config, start, train
+from agentic_rl.oracle import ascend, outcomes
+from agentic_rl.policy import SoftmaxPolicy
+from agentic_rl.reward import (
+    COURSE_REWARD,
+    LARGE_COSTS,
+    PAID_CALLS,
+    PAID_CALLS_GATED,
+    PLUS_FIVE,
+    SMALL_COSTS,
+    Reward,
+)
+from agentic_rl.tasks import KINDS, Task, kind_of
+
+
+@dataclass(frozen=True)
+class Variant:
+    """One run. ``switches`` turn the convention, ``settings`` the rest of the config."""
+
+    name: str
+    reward: Reward = COURSE_REWARD
+    switches: dict[str, Any] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    def config(self, seed: int) -> Config:
+        """The default configuration with this variant's changes."""
+        convention = COURSE.but(**self.switches)
+        return replace(Config(), seed=seed, convention=convention, **self.settings)
+
+
+SLOW = {"learning_rate": 2.0, "updates": 60}  # so that a diluted signal shows
+
+DEFAULT = Variant("default")
+GROUP_SIZES = tuple(
+    DEFAULT if size == 8 else Variant(f"G = {size}", settings={"group_size": size})
+    for size in (2, 4, 8, 16, 32)
+)
+BASELINE = (
+    Variant("no baseline", switches={"baseline": "none", "std": "none"}),
+    Variant("no baseline, +5", PLUS_FIVE, {"baseline": "none", "std": "none"}),
+    Variant("group mean, +5", PLUS_FIVE, {"std": "none"}),
+)
+SCALING = (Variant("no std scaling", switches={"std": "none"}),)
+CLIPPING = (Variant("clip off", switches={"clip": "off"}),)
+UNITS = tuple(
+    Variant(
+        f"{unit}, {aggregation}", switches={"unit": unit, "aggregation": aggregation}, settings=SLOW
+    )
+    for unit, aggregation in (
+        ("decision", "episode_mean"),
+        ("token", "episode_mean"),
+        ("token", "batch_mean"),
+        ("token", "episode_sum"),
+    )
+)
+PAID = (
+    Variant("+0.5 a call", PAID_CALLS),
+    Variant("gated and capped", PAID_CALLS_GATED),
+)
+
+
+def give_up(reward: Reward) -> tuple[Variant, ...]:
+    """The agent that learns to give up, and its cures, under one reward."""
+    return (
+        Variant("std scaling", reward),
+        Variant("no std scaling", reward, {"std": "none"}),
+        Variant("solved groups only", reward, {"groups": "solved"}),
+        Variant("G = 32", reward, settings={"group_size": 32}),
+        Variant("costs gated", COURSE_REWARD),
+    )
+
+
+EXPERIMENTS: dict[str, tuple[Variant, ...]] = {
+    "group size": GROUP_SIZES,
+    "baseline": BASELINE,
+    "scaling": SCALING,
+    "clipping": CLIPPING,
+    "unit": UNITS,
+    "paid calls": PAID,
+    "give up, small costs": give_up(SMALL_COSTS),
+    "give up, large costs": give_up(LARGE_COSTS),
+}
+ASCENTS = {"give up, small costs": SMALL_COSTS, "give up, large costs": LARGE_COSTS}
+
+
+def run(variant: Variant, tasks: list[Task], sheets: Sheets, seed: int) -> ByKind:
+    """The exact report of the policy that this variant trains."""
+    policy = train(tasks, variant.config(seed), reward=variant.reward).policy
+    return exact(policy, sheets)
+
+
+def climb(
+    reward: Reward, tasks: list[Task], rate: float, updates: int
+) -> Iterator[tuple[float, SoftmaxPolicy]]:
+    """Exact ascent on a reward: (J, policy) after each update, from the uniform policy."""
+    first = {kind_of(task.question): task for task in reversed(tasks)}
+    sheets = [outcomes(first[kind], lambda e, t: reward(e, t).total) for kind in KINDS]
+    policy = start(Config()).policy
+    for value in ascend(policy, sheets, rate, updates):
+        yield value, policy
+
+
+def compute_variants(tasks: list[Task], sheets: Sheets) -> dict[str, Any]:
+    """experiment -> variant -> one exact report a seed: data/variants.json."""
+    return {
+        experiment: {
+            variant.name: [as_dicts(run(variant, tasks, sheets, seed)) for seed in SEEDS]
+            for variant in variants
+        }
+        for experiment, variants in EXPERIMENTS.items()
+    }
