@@ -75,11 +75,14 @@ def _one_group(
         if convention.group_of_one == "zero":
             return [0.0]
         return [values[0] / _unit_scale(convention)]
-    if convention.zero_spread == "zero" and convention.baseline != "none":
-        if _all_equal(batch if convention.baseline == "batch_mean" else values):
+    compared = batch if convention.baseline == "batch_mean" else values
+    spread = batch if convention.std == "batch" else values
+    if convention.zero_spread == "zero":
+        if convention.baseline != "none" and _all_equal(compared):
+            return [0.0] * len(values)
+        if convention.std != "none" and _all_equal(spread):
             return [0.0] * len(values)
     centred = _centre(values, batch, convention)
-    spread = batch if convention.std == "batch" else values
     scale = 1.0 if convention.std == "none" else _scale(spread, convention)
     if scale == 0.0:
         return [0.0] * len(values)
@@ -103,7 +106,11 @@ def _scale(values: Sequence[float], convention: Convention) -> float:
     """The standard deviation, with the convention's ddof and epsilon."""
     mean = math.fsum(values) / len(values)
     squares = math.fsum((value - mean) ** 2 for value in values)
-    variance = squares / max(len(values) - convention.ddof, 1)
+    return _guarded(squares / max(len(values) - convention.ddof, 1), convention)
+
+
+def _guarded(variance: float, convention: Convention) -> float:
+    """The root of a variance, with epsilon in its place."""
     epsilon = convention.std_epsilon
     if convention.epsilon_place == "under_root":
         return math.sqrt(variance + epsilon)
@@ -114,7 +121,7 @@ def _scale(values: Sequence[float], convention: Convention) -> float:
 
 def _unit_scale(convention: Convention) -> float:
     """What a group of one is divided by where its raw reward is used: a std of 1."""
-    return 1.0 if convention.std == "none" else 1.0 + convention.std_epsilon
+    return 1.0 if convention.std == "none" else _guarded(1.0, convention)
 
 
 def _all_equal(values: Sequence[float]) -> bool:
@@ -152,6 +159,8 @@ def kept(
     if convention.groups == "all":
         return [True] * len(rewards)
     if convention.groups == "informative":
+        if convention.unscored == "zero":
+            rewards = [0.0 if reward is None else reward for reward in rewards]
         differs = informative(rewards, groups)
         return [differs[group] for group in groups]
     hit = {group for group, is_right in zip(groups, solved) if is_right}
@@ -226,8 +235,9 @@ def spread(
     ``returns="episode"`` gives every position of an episode its advantage, "to_go" lets
     it decay by the discount from the last position back. ``whiten`` then subtracts the
     mean over all positions of the batch and divides by their standard deviation
-    (REINFORCE++).
+    (REINFORCE++). Raises TrajectoryError if the two differ in length.
     """
+    check_length("lengths", lengths, len(advantages), "advantages")
     check_length("lengths", lengths, len(advantages), "advantages")
     rows = []
     for advantage, length in zip(advantages, lengths):

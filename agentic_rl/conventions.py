@@ -9,6 +9,8 @@ Where a paper leaves a switch open, the preset's notes say "unstated; we chose .
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 CHOICES = {
@@ -119,17 +121,31 @@ class Convention:
                     f"{name}: expected one of {', '.join(map(str, allowed))}, "
                     f"got {getattr(self, name)!r}"
                 )
+        for name in ("whiten", "kl_ratio"):
+            if not isinstance(getattr(self, name), bool):
+                raise ConventionError(
+                    f"{name}: expected True or False, got {getattr(self, name)!r}"
+                )
         for name in ("std_epsilon", "mean_epsilon", "clip_low", "clip_high", "kl_weight"):
-            if not getattr(self, name) >= 0:
-                raise ConventionError(f"{name}: expected at least 0, got {getattr(self, name)}")
-        if not 0 <= self.discount <= 1:
-            raise ConventionError(f"discount: expected 0 to 1, got {self.discount}")
+            self._require(name, "at least 0", lambda value: value >= 0)
+        for name in ("log_ratio_clamp", "kl_log_ratio_clamp", "kl_clamp"):
+            self._require(name, "more than 0, or None", lambda value: value > 0, True)
+        self._require("dual_clip", "more than 1, or None", lambda value: value > 1, True)
+        self._require("max_length", "at least 1", lambda value: value >= 1)
+        self._require("discount", "0 to 1", lambda value: 0 <= value <= 1)
         if self.discount != 1 and self.returns == "episode":
             raise ConventionError('discount: other than 1 needs returns="to_go"')
-        if self.max_length < 1:
-            raise ConventionError(f"max_length: expected at least 1, got {self.max_length}")
-        if self.dual_clip is not None and self.dual_clip <= 1:
-            raise ConventionError(f"dual_clip: expected more than 1, got {self.dual_clip}")
+
+    def _require(
+        self, name: str, expected: str, fits: Callable[[float], bool], optional: bool = False
+    ) -> None:
+        """Raise ConventionError unless the switch is a finite number that fits."""
+        value = getattr(self, name)
+        if optional and value is None:
+            return
+        is_number = isinstance(value, (int, float)) and math.isfinite(value)
+        if not is_number or not fits(value):
+            raise ConventionError(f"{name}: expected {expected}, got {value!r}")
 
     def but(self, **switches: object) -> Convention:
         """The same convention with some switches turned. Raises ConventionError."""

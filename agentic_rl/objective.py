@@ -69,11 +69,16 @@ def policy_loss(
         old = _read("old_logprobs", old_logprobs, row, places)
         ref = _read("ref_logprobs", ref_logprobs, row, places) if with_kl else None
         gains = _read("advantages", advantages, row, places)
-        losses, slopes = _row_loss(new, old, ref, gains, convention, watch)
+        try:
+            losses, slopes = _row_loss(new, old, ref, gains, convention, watch)
+        except ObjectiveError as error:
+            raise ObjectiveError(f"row {row}: {error}") from None
+        if not all(math.isfinite(x) for x in (*losses, *slopes)):
+            raise ObjectiveError(f"row {row}: the loss overflows; set log_ratio_clamp")
         value += weights[row] * math.fsum(losses)
         dense = [0.0] * len(logprobs[row])
         for place, slope in zip(places, slopes):
-            dense[place] = weights[row] * slope
+            dense[place] = weights[row] * slope + 0.0  # no -0.0 for a reader to puzzle over
         gradient.append(dense)
     return Loss(value, gradient, watch.summary())
 
@@ -187,7 +192,7 @@ def clipped_loss(
         floor = convention.dual_clip * advantage
         if surrogate < floor:
             surrogate, slope = floor, 0.0
-    return -surrogate, -slope
+    return 0.0 - surrogate, 0.0 - slope
 
 
 # ----------------------------------------------------------------------------- the KL

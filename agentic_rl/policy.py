@@ -33,6 +33,8 @@ class SoftmaxPolicy:
     ):
         self.actions = tuple(actions)
         self._index = {action: index for index, action in enumerate(self.actions)}
+        if not self.actions or len(self._index) < len(self.actions):
+            raise PolicyError(f"actions: expected some, each once, got {self.actions}")
         given = logits or {}
         if unknown := [state for state in given if state not in states]:
             raise PolicyError(f"logits for {unknown[0]!r}, which is no state")
@@ -121,7 +123,8 @@ class SoftmaxPolicy:
 
     def to_dict(self) -> dict[str, Any]:
         """JSON form; floats survive JSON exactly."""
-        return {"actions": list(self.actions), "logits": self.logits}
+        logits = {state: list(row) for state, row in self.logits.items()}
+        return {"actions": list(self.actions), "logits": logits}
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> SoftmaxPolicy:
@@ -130,6 +133,9 @@ class SoftmaxPolicy:
             logits, actions = record["logits"], record["actions"]
         except (KeyError, TypeError):
             raise PolicyError("expected an object with 'actions' and 'logits'") from None
+        rows = list(logits.values()) if isinstance(logits, dict) else [None]
+        if not all(isinstance(row, (list, tuple)) for row in (actions, *rows)):
+            raise PolicyError("expected a list of actions and a list of logits a state")
         return cls(list(logits), actions, logits)
 
 
@@ -140,7 +146,8 @@ def pick(probabilities: Sequence[float], draw: float) -> int:
         reached += probability
         if draw < reached:
             return index
-    return len(probabilities) - 1  # rounding can leave the shares a hair under one
+    # rounding can leave the shares a hair under one; what has no share is still not drawn
+    return max(index for index, share in enumerate(probabilities) if share > 0)
 
 
 def weighted_score(

@@ -7,6 +7,7 @@ again.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -14,7 +15,7 @@ from typing import Any
 from agentic_rl.conventions import COURSE
 from agentic_rl.evaluation import SEEDS, ByKind, Sheets, as_dicts, exact
 from agentic_rl.grpo import Config, start, train
-from agentic_rl.oracle import ascend, outcomes
+from agentic_rl.oracle import ascend, best, outcomes
 from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.reward import (
     COURSE_REWARD,
@@ -95,6 +96,8 @@ EXPERIMENTS: dict[str, tuple[Variant, ...]] = {
     "give up, small costs": give_up(SMALL_COSTS),
     "give up, large costs": give_up(LARGE_COSTS),
 }
+RATES = (2.0, 5.0, 10.0)  # of exact ascent
+MAX_ASCENT = 400  # updates after which it is said never to get there
 ASCENTS = {"give up, small costs": SMALL_COSTS, "give up, large costs": LARGE_COSTS}
 
 
@@ -108,11 +111,40 @@ def climb(
     reward: Reward, tasks: list[Task], rate: float, updates: int
 ) -> Iterator[tuple[float, SoftmaxPolicy]]:
     """Exact ascent on a reward: (J, policy) after each update, from the uniform policy."""
-    first = {kind_of(task.question): task for task in reversed(tasks)}
+    first = one_of_each(tasks)
     sheets = [outcomes(first[kind], lambda e, t: reward(e, t).total) for kind in KINDS]
     policy = start(Config()).policy
     for value in ascend(policy, sheets, rate, updates):
         yield value, policy
+
+
+def one_of_each(tasks: list[Task]) -> dict[str, Task]:
+    """kind -> the first task of that kind."""
+    return {kind_of(task.question): task for task in reversed(tasks)}
+
+
+def updates_to(share: float, reward: Reward, tasks: list[Task], rate: float) -> int | None:
+    """Updates of exact ascent until J is this share of its optimum; None: never."""
+    goal = share * best_mean(reward, tasks)
+    for update, (value, _) in enumerate(climb(reward, tasks, rate, MAX_ASCENT), 1):
+        if value >= goal:
+            return update
+    return None
+
+
+def best_mean(reward: Reward, tasks: list[Task]) -> float:
+    """The optimum of J: the mean over the kinds of their best episode's reward."""
+    first = one_of_each(tasks)
+    values = [best(first[kind], lambda e, t: reward(e, t).total)[0] for kind in KINDS]
+    return math.fsum(values) / len(values)
+
+
+def compute_ascents(tasks: list[Task]) -> dict[str, Any]:
+    """experiment -> rate -> updates to 95 % of the optimum: data/ascents.json."""
+    return {
+        experiment: {f"{rate:g}": updates_to(0.95, reward, tasks, rate) for rate in RATES}
+        for experiment, reward in ASCENTS.items()
+    }
 
 
 def compute_variants(tasks: list[Task], sheets: Sheets) -> dict[str, Any]:

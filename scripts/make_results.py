@@ -1,6 +1,6 @@
 """Compute the results that ship in agentic_rl/data/, or check that they still hold.
 
-    python3 scripts/make_results.py            write results.json and variants.json
+    python3 scripts/make_results.py            write results, variants, ascents
     python3 scripts/make_results.py --check    compute again, compare, exit 1 if they differ
 
 Numbers are compared to 5 decimals: two machines may differ in the last digits of exp().
@@ -16,7 +16,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from agentic_rl.evaluation import answer_sheets, compute_results, training_tasks
-from agentic_rl.variants import compute_variants
+from agentic_rl.variants import compute_ascents, compute_variants
 
 DATA = Path(__file__).resolve().parents[1] / "agentic_rl" / "data"
 
@@ -27,6 +27,7 @@ def compute() -> dict[str, Any]:
     return {
         "results.json": compute_results(),
         "variants.json": compute_variants(tasks, answer_sheets(tasks)),
+        "ascents.json": compute_ascents(tasks),
     }
 
 

@@ -1,0 +1,46 @@
+"""What a program owes the terminal: a progress line, quiet pipes, a clean Ctrl-C."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+
+def run(main: Callable[[], int | None]) -> None:
+    """Run a program's ``main`` and exit with its status."""
+    try:
+        status = main() or 0
+        sys.stdout.flush()
+    except BrokenPipeError:  # the reader, head for example, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except KeyboardInterrupt:
+        status = 130
+    raise SystemExit(status)
+
+
+class Progress:
+    """One line on a terminal that is written over; nothing anywhere else.
+
+    It goes to standard error, so what a program prints is the same with and without it.
+    """
+
+    def __init__(self) -> None:
+        self.shown = sys.stderr.isatty()
+
+    def show(self, text: str) -> None:
+        """Replace the line."""
+        if self.shown:
+            sys.stderr.write(f"\r\x1b[K{text}")
+            sys.stderr.flush()
+
+    def clear(self) -> None:
+        """Take the line away."""
+        self.show("")
+
+
+def bar(done: int, total: int, width: int = 30) -> str:
+    """A text bar: done and to come."""
+    filled = width * done // total
+    return "#" * filled + "." * (width - filled)

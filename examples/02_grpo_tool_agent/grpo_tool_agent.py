@@ -1,0 +1,262 @@
+"""Chapter 02. GRPO on Tool-Math: from the uniform policy to the right one, and back.
+
+    python3 examples/02_grpo_tool_agent/grpo_tool_agent.py
+
+One default run with everything it logs, what ratio and clip do on a batch, an advantage
+of your own, and the experiments: one thing changed at a time. Each experiment trains seed
+0 live; beside it stand the lowest and the highest of five seeds, computed before.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from agentic_rl import variants
+from agentic_rl.cli import render
+from agentic_rl.cli.storage import load
+from agentic_rl.cli.terminal import Progress, run
+from agentic_rl.conventions import COURSE, Convention
+from agentic_rl.evaluation import answer_sheets, exact, training_tasks
+from agentic_rl.grpo import Config, State, train
+from agentic_rl.objective import Loss, policy_loss
+from agentic_rl.reward import Reward
+from agentic_rl.tasks import KINDS
+from agentic_rl.variants import Variant
+
+SEED = 0
+TASKS = training_tasks()
+SHEETS = answer_sheets(TASKS)
+PROGRESS = Progress()
+
+
+def show_default() -> State:
+    print(render.heading("The default run", "02.1"))
+    losses: list[Loss] = []
+
+    def watched(*arguments, **named) -> Loss:
+        """The course's objective, which also keeps what it returns."""
+        losses.append(policy_loss(*arguments, **named))
+        return losses[-1]
+
+    config = Config(seed=SEED)
+    state = train(TASKS, config, objective=watched)
+    print(
+        f"{config.updates} updates of {config.tasks_per_update} tasks x "
+        f"{config.group_size} episodes, {config.epochs} steps a batch, "
+        f"rate {config.learning_rate:g}, seed {config.seed}\n"
+    )
+    columns = {
+        "reward": "reward",
+        "success": "succ.",
+        "calls": "calls",
+        "invalid": "bad",
+        "informative": "inform.",
+        "entropy": "entropy",
+        "kl_reference": "KL(ref)",
+        "kl_old": "KL(old)",
+        "clip_fraction_positive": "clip A>0",
+        "clip_fraction_negative": "clip A<0",
+        "largest_ratio": "ratio",
+    }
+    rows = [
+        (str(update), *(render.number(state.metrics[update - 1][key], 2) for key in columns))
+        for update in (1, 2, 3, 5, 10, 20, 30, 40, 50, 60)
+    ]
+    print(render.table(["upd.", *columns.values()], rows, gap=1))
+    print()
+    print(
+        render.paragraph(
+            "inform.: share of groups whose rewards differ. KL(ref): from the uniform "
+            "reference. KL(old): from the policy that sampled the batch. clip: share of "
+            "positive or negative advantages whose gradient the clip cut at the second "
+            "step. ratio: the largest one. bad: invalid calls an episode."
+        )
+    )
+    show_two_steps(losses)
+    return state
+
+
+def show_two_steps(losses: list[Loss]) -> None:
+    print(render.heading("Two steps on one batch: why ratio and clip need the second", "02.2"))
+    rows = [
+        (
+            f"{update}",
+            f"{number}",
+            loss.value,
+            loss.metrics["largest_ratio"],
+            loss.metrics["clip_fraction_positive"],
+            loss.metrics["clip_fraction_negative"],
+        )
+        for update in (1, 2, 3)
+        for number, loss in enumerate(losses[2 * update - 2 : 2 * update], 1)
+    ]
+    head = ["update", "step", "loss", "largest ratio", "clip A>0", "clip A<0"]
+    print(render.table(head, rows))
+    print()
+    print(
+        render.paragraph(
+            "At the first step the policy is the one that sampled: every ratio is exactly "
+            "1 and nothing can be clipped. The clip acts from the second step on."
+        )
+    )
+
+
+def sign_advantage(
+    rewards: list[float | None], groups: list[int], convention: Convention
+) -> list[float]:
+    """An advantage of your own: +1 above the group's mean, -1 below it."""
+    totals: dict[int, list[float]] = {}
+    for reward, group in zip(rewards, groups):
+        totals.setdefault(group, []).append(reward or 0.0)
+    means = {group: math.fsum(seen) / len(seen) for group, seen in totals.items()}
+    gaps = [(reward or 0.0) - means[group] for reward, group in zip(rewards, groups)]
+    return [0.0 if abs(gap) < 1e-9 else math.copysign(1.0, gap) for gap in gaps]
+
+
+def show_own_advantage(default: State) -> None:
+    print(render.heading("Pass your own advantage in, and the curve changes", "02.3"))
+    own = train(TASKS, Config(seed=SEED), advantage=sign_advantage)
+    updates = (1, 3, 5, 10, 20, 40, 60)
+    rows = [
+        (name, *(render.number(state.metrics[update - 1]["reward"], 2) for update in updates))
+        for name, state in (("group_advantages", default), ("sign_advantage", own))
+    ]
+    print(render.table(["mean reward at update", *map(str, updates)], rows))
+
+
+def show_experiment(section: str, title: str, name: str, text: str) -> None:
+    """One experiment: each variant live on seed 0, with the five stored seeds beside it."""
+    print(render.heading(title, section))
+    stored = load("variants.json")[name]
+    rows = []
+    for variant in variants.EXPERIMENTS[name]:
+        PROGRESS.show(f"{section} {variant.name}")
+        rows.append(variant_row(variant, stored[variant.name]))
+    PROGRESS.clear()
+    above = f"{'':<18} success, seed {SEED}     calls an episode  lookup on 5 seeds"
+    head = ["variant", *KINDS, *KINDS, "lowest", "highest"]
+    width = max(18, *(len(row[0]) for row in rows))
+    print(above)
+    print(render.table(head, [(row[0].ljust(width), *row[1:]) for row in rows], gap=1))
+    print()
+    print(render.paragraph(text))
+
+
+def variant_row(variant: Variant, stored: list[dict]) -> list[str]:
+    """One line of an experiment's table."""
+    reports = variants.run(variant, TASKS, SHEETS, SEED)
+    lookup = [seed["lookup"]["success"] for seed in stored]
+    return [
+        variant.name,
+        *(render.number(reports[kind].success, 2) for kind in KINDS),
+        *(render.number(reports[kind].calls, 2) for kind in KINDS),
+        render.number(min(lookup), 2),
+        render.number(max(lookup), 2),
+    ]
+
+
+def show_ascent(name: str, reward: Reward) -> None:
+    """The same reward climbed with the exact gradient."""
+    config = Config()
+    optimum = variants.best_mean(reward, TASKS)
+    climb = variants.climb(reward, TASKS, config.learning_rate, config.updates)
+    value, policy = list(climb)[-1]
+    lookup = exact(policy, SHEETS)["lookup"].success
+    print()
+    print(
+        render.paragraph(
+            f"Exact ascent on this reward, same rate and number of updates: J = {value:.2f} "
+            f"of {optimum:.2f}, lookup success {lookup:.2f}."
+        )
+    )
+    stored = load("ascents.json")[name]
+    shown = ", ".join(
+        f"rate {rate}: {count if count else f'not in {variants.MAX_ASCENT}'}"
+        for rate, count in stored.items()
+    )
+    print(f"Updates of exact ascent to 95 % of the optimum: {shown}.")
+
+
+def show_experiments() -> None:
+    show_experiment(
+        "02.4",
+        "Group size",
+        "group size",
+        "The same number of updates, so a larger group also sees more episodes. A small "
+        "group often holds only failures or only successes, and then teaches nothing.",
+    )
+    show_experiment(
+        "02.5",
+        "Without a baseline, when 5 is added to every reward",
+        "baseline",
+        "Here rewards start at 0, and no baseline does no harm. With 5 added, every action "
+        "that was sampled is pushed up, right or wrong, and chance decides. With the "
+        "group's mean taken off, the 5 is gone.",
+    )
+    show_experiment(
+        "02.6",
+        "Without std scaling",
+        "scaling",
+        "It learns too. Dividing by the spread makes steps larger where rewards differ "
+        "little; when that goes wrong is shown below.",
+    )
+    show_experiment(
+        "02.7",
+        "Clip off",
+        "clipping",
+        "In this small problem nothing goes wrong without the clip. It bounds how far one "
+        "batch can move the policy; see the ratios of 02.2. This is not evidence that "
+        "large models can do without it.",
+    )
+    show_experiment(
+        "02.8",
+        "Counting tokens instead of decisions (rate 2)",
+        "unit",
+        "A call has 20 tokens or so and an answer 4, but only one token of a turn carries a choice. "
+        "A mean over tokens divides that choice by the length of what follows from it, so "
+        "episodes with calls learn slowest. A sum does not.",
+    )
+    show_experiment(
+        "02.9",
+        "A reward that pays 0.5 for each tool call",
+        "paid calls",
+        "The hack is really learnt: five calls pay 2.5, a right answer 1, and the agent "
+        "stops answering. Paying one call, only with a right answer, and charging 0.1 a call brings success "
+        "back. Easy tasks still get one call too many: it pays.",
+    )
+    give_up = "give up, small costs"
+    show_experiment(
+        "02.10",
+        "Learning to give up, I: small costs (call 0.02, invalid 0.05), always charged",
+        give_up,
+        "While all of a group fail, their rewards differ only by costs. Divided by their "
+        "tiny spread, that is a full-strength signal to stop trying. The reward is fine: "
+        "exact ascent climbs it. The estimator is at fault.",
+    )
+    show_ascent(give_up, variants.ASCENTS[give_up])
+    give_up = "give up, large costs"
+    show_experiment(
+        "02.11",
+        "Learning to give up, II: large costs (call 0.1, invalid 0.2), always charged",
+        give_up,
+        "Now exact ascent gives up as well: from the uniform policy, trying costs more "
+        "than it earns. The reward is at fault, and gating it is the cure. Leaving out "
+        "the groups that never succeed works too: it hides the costs of failing.",
+    )
+    show_ascent(give_up, variants.ASCENTS[give_up])
+
+
+def main() -> None:
+    print("Chapter 02: GRPO on Tool-Math. Every run starts from the uniform policy.")
+    default = show_default()
+    show_own_advantage(default)
+    show_experiments()
+    print("\nNext: the map of the course, README.en.md (README.md in Chinese).")
+
+
+if __name__ == "__main__":
+    run(main)
