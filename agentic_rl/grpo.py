@@ -255,9 +255,10 @@ def logprob_rows(
     policy: SoftmaxPolicy, choices: Sequence[Sequence[tuple[str, str] | None]]
 ) -> list[list[float]]:
     """log pi of each choice, 0.0 for a token that follows from one."""
-    return [
-        [policy.log_prob(*choice) if choice else 0.0 for choice in row] for row in choices
-    ]
+    known: dict[tuple[str, str] | None, float] = {None: 0.0}
+    for choice in {choice: None for row in choices for choice in row if choice}:
+        known[choice] = policy.log_prob(*choice)
+    return [[known[choice] for choice in row] for row in choices]
 
 
 def logit_gradient(

@@ -113,7 +113,11 @@ class ByHand(AdvantageCase):
         population = [1.732051] + [-0.57735] * 3
         self.assert_close(one_group(rewards, COURSE.but(ddof=0)), population, 5e-7)
         # [1, 1.0001]: deviations 5e-5, std 5e-5 * sqrt(2) = 7.07107e-5
-        for preset, expected in ((TRL, 0.292893), (VERL, 0.697246), (OPENRLHF, 0.707097)):
+        for preset, expected in (
+            (TRL, 0.292893),
+            (VERL, 0.697246),
+            (OPENRLHF, 0.707097),
+        ):
             with self.subTest(preset=preset.name):
                 found = one_group([1.0, 1.0001], preset)
                 self.assert_close(found, [-expected, expected], 5e-7)
@@ -310,7 +314,9 @@ class GroupOfOne(AdvantageCase):
     def test_what_is_left_when_peers_are_unscored(self):
         # the rule goes by the episodes that count
         self.assertEqual(one_group([0.7, None], MEAN), [0.0, 0.0])
-        self.assertEqual(one_group([0.7, None], MEAN.but(group_of_one="raw")), [0.7, 0.0])
+        self.assertEqual(
+            one_group([0.7, None], MEAN.but(group_of_one="raw")), [0.7, 0.0]
+        )
         with self.assertRaisesRegex(AdvantageError, "no peers"):
             one_group([0.7, None], TRL)
 

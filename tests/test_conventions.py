@@ -249,7 +249,9 @@ def fingerprint(preset: Convention) -> list[float]:
     moves = [0.25, 1.5, -0.3, 0.1, 0.0, -0.1, 0.22, -0.24, 0.3]
     rows = spread(advantages, lengths, preset)
     old = [[-1.0 - 0.1 * place for place in range(n)] for n in lengths]
-    new = [[x + move / (1 + i) for i, x in enumerate(row)] for row, move in zip(old, moves)]
+    new = [
+        [x + move / (1 + i) for i, x in enumerate(row)] for row, move in zip(old, moves)
+    ]
     new[1][1], old[1][1] = -0.5, -26.0  # a ratio that ran away, A < 0
     ref = [[x - 0.4 for x in row] for row in old]
     mask = [[1 if taken else 0] * n for taken, n in zip(keep, lengths)]

@@ -138,7 +138,9 @@ class Gradient(ObjectiveCase):
     def assert_gradient(self, arrays: Arrays, convention: Convention) -> None:
         """The gradient is the central finite difference at every position."""
         gradient = arrays.loss(convention).gradient
-        for row, place in ((r, p) for r, line in enumerate(arrays.new) for p in range(len(line))):
+        for row, place in (
+            (r, p) for r, line in enumerate(arrays.new) for p in range(len(line))
+        ):
             values = []
             for sign in (1, -1):
                 moved = [list(line) for line in arrays.new]
@@ -182,7 +184,11 @@ class Gradient(ObjectiveCase):
     def test_clamps_of_the_kl_and_the_mean_epsilon(self):
         kl = {"kl_place": "loss", "kl_weight": 0.7}
         for estimator, with_ratio, clamp, bound, empty in itertools.product(
-            ("k1", "k2", "k3"), (False, True), (None, 0.3), (None, 0.04), ("counted", "left_out")
+            ("k1", "k2", "k3"),
+            (False, True),
+            (None, 0.3),
+            (None, 0.04),
+            ("counted", "left_out"),
         ):
             convention = COURSE.but(
                 **kl,
@@ -334,7 +340,9 @@ class Ratio(ObjectiveCase):
             with self.assertRaisesRegex(
                 ObjectiveError, "row 1: log-ratio 999 .*log_ratio_clamp"
             ):
-                policy_loss([[-1.0], [-1.0]], [[-1.0], [-1000.0]], [[0.0], [0.0]], convention)
+                policy_loss(
+                    [[-1.0], [-1.0]], [[-1.0], [-1000.0]], [[0.0], [0.0]], convention
+                )
 
     def test_a_loss_beyond_all_numbers_is_an_error_too(self):
         # exp(709) is a number, a hundred times that is not
@@ -497,7 +505,9 @@ class Aggregation(ObjectiveCase):
         self.assert_close(row_weights([[1, 1], [1]], convention), [0.2, 1 / 3])
 
     def test_a_batch_without_an_active_position(self):
-        for aggregation, rule in itertools.product(AGGREGATIONS, ("counted", "left_out")):
+        for aggregation, rule in itertools.product(
+            AGGREGATIONS, ("counted", "left_out")
+        ):
             convention = COURSE.but(aggregation=aggregation, empty_rows=rule)
             for rows in ([[-1.0, -2.0], [-1.0]], [[], []], []):
                 mask = [[0] * len(row) for row in rows]
@@ -559,12 +569,26 @@ class Masking(ObjectiveCase):
         for convention in self.CONVENTIONS:
             clean = bent_batch(1)
             expected = clean.loss(convention)
-            for junk in (0.0, math.nan, math.inf, None, "placeholder", 1e308, -1e308, []):
+            for junk in (
+                0.0,
+                math.nan,
+                math.inf,
+                None,
+                "placeholder",
+                1e308,
+                -1e308,
+                [],
+            ):
                 dirty = Arrays(*([list(row) for row in rows] for rows in clean))
                 for row, mask in enumerate(MASK):
                     for place, mark in enumerate(mask):
                         if not mark:
-                            for array in (dirty.new, dirty.old, dirty.ref, dirty.advantages):
+                            for array in (
+                                dirty.new,
+                                dirty.old,
+                                dirty.ref,
+                                dirty.advantages,
+                            ):
                                 array[row][place] = junk
                 with self.subTest(convention=convention.name, junk=junk):
                     self.assertEqual(dirty.loss(convention), expected)
@@ -705,7 +729,9 @@ def random_batch(seed: int) -> Arrays:
     rng = random.Random(seed)
     lengths = [rng.randrange(1, 7) for _ in range(6)]
     old = [[rng.uniform(-3, -0.5) for _ in range(n)] for n in lengths]
-    moves = [[rng.choice((0.05, 0.3, 1.0)) * rng.uniform(-2, 2) for _ in r] for r in old]
+    moves = [
+        [rng.choice((0.05, 0.3, 1.0)) * rng.uniform(-2, 2) for _ in r] for r in old
+    ]
     new = [[x + y for x, y in zip(row, move)] for row, move in zip(old, moves)]
     ref = [[x + rng.uniform(-1, 1) for x in row] for row in old]
     gains = [[rng.uniform(-1.5, 1.5)] * n for n in lengths]
@@ -812,7 +838,9 @@ class Frameworks(ObjectiveCase):
                 convention = TRL.but(kl_place="loss", kl_weight=beta)
                 found = arrays.loss(convention).value
                 self.assertAlmostEqual(found, trl_loss(arrays, beta), delta=1e-12)
-            self.assertAlmostEqual(arrays.loss(TRL).value, trl_loss(arrays, 0), delta=1e-12)
+            self.assertAlmostEqual(
+                arrays.loss(TRL).value, trl_loss(arrays, 0), delta=1e-12
+            )
 
     def test_verl(self):
         modes = {
@@ -826,7 +854,9 @@ class Frameworks(ObjectiveCase):
             self.assertAlmostEqual(
                 arrays.loss(VERL).value, verl_loss(arrays, "token-mean", 0), delta=1e-12
             )
-            for (mode, aggregation), beta in itertools.product(modes.items(), (0.0, 0.5)):
+            for (mode, aggregation), beta in itertools.product(
+                modes.items(), (0.0, 0.5)
+            ):
                 convention = VERL.but(
                     aggregation=aggregation, kl_place="loss", kl_weight=beta
                 )

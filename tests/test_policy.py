@@ -53,9 +53,7 @@ class Probabilities(PolicyCase):
         policy = with_odds(1, 2, 3)
         self.assert_close(policy.probabilities("here"), [1 / 6, 2 / 6, 3 / 6])
         self.assertAlmostEqual(policy.probability("here", "b"), 1 / 3, delta=1e-12)
-        self.assertAlmostEqual(
-            policy.log_prob("here", "c"), -math.log(2), delta=1e-12
-        )
+        self.assertAlmostEqual(policy.log_prob("here", "c"), -math.log(2), delta=1e-12)
         # the other state was given no logits and stays uniform
         self.assert_close(policy.probabilities("there"), [1 / 3] * 3)
 
@@ -75,9 +73,7 @@ class Probabilities(PolicyCase):
         for shift in (-1024.0, 3.5, 2.0**40):
             moved = [logit + shift for logit in row]
             other = SoftmaxPolicy(STATES, ACTIONS, {"here": moved})
-            self.assertEqual(
-                first.probabilities("here"), other.probabilities("here")
-            )
+            self.assertEqual(first.probabilities("here"), other.probabilities("here"))
             self.assertEqual(first.log_prob("here", "b"), other.log_prob("here", "b"))
 
     def test_huge_logits_neither_overflow_nor_lose_the_log_prob(self):
@@ -158,9 +154,7 @@ class EntropyAndKL(PolicyCase):
         self.assertAlmostEqual(uniform.entropy("here"), math.log(3), delta=1e-14)
         # 1/2, 1/4, 1/4: half of log 2 and two quarters of log 4 = 1.5 log 2
         halves = with_odds(2, 1, 1)
-        self.assertAlmostEqual(
-            halves.entropy("here"), 1.5 * math.log(2), delta=1e-14
-        )
+        self.assertAlmostEqual(halves.entropy("here"), 1.5 * math.log(2), delta=1e-14)
 
     def test_entropy_is_highest_when_uniform(self):
         for seed in range(20):

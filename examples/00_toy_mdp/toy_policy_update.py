@@ -6,8 +6,6 @@ Softmax, sampling, returns, the score, one update by hand, the estimator beside 
 gradient, a baseline, many updates, and why a loss of 0 can still teach.
 """
 
-from __future__ import annotations
-
 import math
 import random
 import sys

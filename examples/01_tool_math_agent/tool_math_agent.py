@@ -6,8 +6,6 @@ Nothing learns here. Scripted agents act well or fail, each in its own way, and 
 artefact that training will need is printed.
 """
 
-from __future__ import annotations
-
 import json
 import math
 import sys
