@@ -110,9 +110,9 @@ def _visible(token: str) -> str:
 
 
 def wrapped(label: str, text: str) -> str:
-    """The text filled to the width beside its label; what is not ASCII is escaped."""
+    """The text filled to the width beside its label; what can't be shown is escaped."""
     indent = " " * len(label)
-    shown = text.encode("ascii", "backslashreplace").decode()
+    shown = "".join(_printable(character) for character in text)
     return textwrap.fill(
         label + shown,
         WIDTH,
@@ -120,6 +120,12 @@ def wrapped(label: str, text: str) -> str:
         break_on_hyphens=False,
         drop_whitespace=True,
     ).rstrip()
+
+
+def _printable(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
 
 
 def choices(trajectory: Trajectory) -> str:
