@@ -238,7 +238,6 @@ def spread(
     (REINFORCE++). Raises TrajectoryError if the two differ in length.
     """
     check_length("lengths", lengths, len(advantages), "advantages")
-    check_length("lengths", lengths, len(advantages), "advantages")
     rows = []
     for advantage, length in zip(advantages, lengths):
         if convention.returns == "episode":

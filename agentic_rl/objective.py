@@ -297,14 +297,12 @@ def _check_shapes(
 
 def _read(name: str, rows: Any, row: int, places: list[int]) -> list[float]:
     """The active numbers of a row; anything else than a finite number raises."""
-    values = []
-    for place in places:
-        value = rows[row][place]
+    values = [rows[row][place] for place in places]
+    for place, value in zip(places, values):
         if not isinstance(value, (int, float)) or not math.isfinite(value):
             raise ObjectiveError(
                 f"{name}[{row}][{place}]: expected a finite number, got {value!r}"
             )
-        values.append(value)
     return values
 
 

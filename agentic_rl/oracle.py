@@ -73,9 +73,9 @@ def outcomes(
 def probabilities(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> list[float]:
     """The probability of each line of the sheet: all its episodes together."""
     log_probs = {
-        (state, action): policy.log_prob(state, action)
+        (state, action): log_prob
         for state in policy.logits
-        for action in policy.actions
+        for action, log_prob in zip(policy.actions, policy.log_probs(state))
     }
     return [
         line.episodes

@@ -61,12 +61,16 @@ class SoftmaxPolicy:
         """pi(action|state)."""
         return self.probabilities(state)[self.index(action)]
 
-    def log_prob(self, state: str, action: str) -> float:
-        """log pi(action|state), in nats; finite even where the probability rounds to 0."""
+    def log_probs(self, state: str) -> list[float]:
+        """log pi(.|state), in nats; finite even where a probability rounds to 0."""
         row = self._row(state)
         highest = max(row)
-        total = math.fsum([math.exp(logit - highest) for logit in row])
-        return row[self.index(action)] - highest - math.log(total)
+        total = math.log(math.fsum([math.exp(logit - highest) for logit in row]))
+        return [logit - highest - total for logit in row]
+
+    def log_prob(self, state: str, action: str) -> float:
+        """log pi(action|state), in nats."""
+        return self.log_probs(state)[self.index(action)]
 
     def score(self, state: str, action: str) -> list[float]:
         """d log pi(action|state) / d logits[state], one number an action; eq. score."""
@@ -83,17 +87,18 @@ class SoftmaxPolicy:
 
     def entropy(self, state: str) -> float:
         """-sum_a pi(a|s) log pi(a|s), in nats; log(number of actions) when uniform."""
-        return -math.fsum(
-            probability * self.log_prob(state, action)
-            for action, probability in zip(self.actions, self.probabilities(state))
-        )
+        rows = zip(self.probabilities(state), self.log_probs(state))
+        return -math.fsum(probability * log_prob for probability, log_prob in rows)
 
     def kl(self, other: SoftmaxPolicy, state: str) -> float:
-        """KL(self || other) in this state, in nats; never negative."""
-        return math.fsum(
-            probability * (self.log_prob(state, action) - other.log_prob(state, action))
-            for action, probability in zip(self.actions, self.probabilities(state))
-        )
+        """KL(self || other) in this state, in nats; never negative.
+
+        Both must have the same actions in the same order. Raises PolicyError.
+        """
+        if self.actions != other.actions:
+            raise PolicyError("a KL needs two policies with the same actions in one order")
+        rows = zip(self.probabilities(state), self.log_probs(state), other.log_probs(state))
+        return math.fsum(p * (ours - theirs) for p, ours, theirs in rows)
 
     def zero_gradient(self) -> Gradient:
         """A gradient of this policy's shape, all 0.0."""
@@ -157,8 +162,11 @@ def weighted_score(
 
     With a return or an advantage as the weight, this is REINFORCE (Williams 1992).
     """
-    gradient = policy.zero_gradient()
+    totals: dict[tuple[str, str], float] = {}
     for state, action, weight in decisions:
+        totals[state, action] = totals.get((state, action), 0.0) + weight
+    gradient = policy.zero_gradient()
+    for (state, action), weight in totals.items():
         row = gradient[state]
         for index, slope in enumerate(policy.score(state, action)):
             row[index] += weight * slope

@@ -1,7 +1,7 @@
 """Rewards of a group -> advantages: the specification.
 
-Cases c01 to c04, h05 and h06 are public reports of what went wrong elsewhere; the values
-here are worked out by hand with the reason beside them.
+Cases c01 to c04, h05 and h06 are public reports of what went wrong elsewhere; the
+values here are worked out by hand with the reason beside them.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ class ByHand(AdvantageCase):
         self.assert_close(one_group((-3, 1), MEAN), [-2.0, 2.0])
 
     def test_groups_go_by_name_not_by_place_case_c01(self):
-        # Case c01 (R1-V#67): rows interleaved by prompt. p1 has 1 and 0, p2 has 5 and 5.
+        # Case c01 (R1-V#67): rows interleaved by prompt. p1 has 1, 0, and p2 has 5, 5.
         rewards, groups = [1, 5, 0, 5], ["p1", "p2", "p1", "p2"]
         half = math.sqrt(0.5)
         expected = [half, 0.0, -half, 0.0]
@@ -250,7 +250,7 @@ class ZeroSpread(AdvantageCase):
                 self.assertEqual(one_group(rewards, convention), [0.0] * 3)
 
     def test_a_group_of_noise_in_a_batch_that_differs(self):
-        # compared with the batch it says something, divided by its own noise it does not
+        # next to the batch it says something, divided by its own noise it does not
         rewards, groups = [*NOISE, 1.0, 0.0], "aabb"
         by_group = COURSE.but(baseline="batch_mean", std="group")
         self.assertEqual(group_advantages(rewards, groups, by_group)[:2], [0.0, 0.0])
@@ -406,7 +406,7 @@ class Groups(AdvantageCase):
         self.assertEqual(flags([1, 0], ["g", "g"]), [])
 
     def test_kept_all(self):
-        self.assertEqual(kept([1, 1], "gg", [True, True]), [True, True])
+        self.assertEqual(kept([1, 1], "gg", [False, False]), [True, True])
 
     def test_kept_informative(self):
         convention = COURSE.but(groups="informative")

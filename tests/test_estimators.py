@@ -1,9 +1,9 @@
 """What an estimator does on the mean, exactly: every group there is, weighted by its
 probability, through the shipped code.
 
-A group-relative update is a random vector: groups of G episodes are drawn, compared, and
-turned into a step. Here all groups are drawn, so its mean is a number, and it is held
-against the exact gradient of the oracle, which knows no groups.
+A group-relative update is a random vector: groups of G episodes are drawn, compared,
+and turned into a step. Here all groups are drawn, so its mean is a number, held against the
+exact gradient of the oracle, which knows no groups.
 
     hard, 2 turns      26 episodes     26^2 and 26^3 groups
     lookup, 3 turns   106 episodes    106^2 groups
@@ -11,9 +11,9 @@ against the exact gradient of the oracle, which knows no groups.
 Order within a group means nothing (one test checks that), so one order of each group is
 played and counted as often as it has orders: G! / (m1! m2! ...).
 
-The policy is seeded and not uniform; one step a batch, so every ratio is 1. Two rewards:
-"gated" is the course's, and in trees this small it has two values (right or 0);
-"charged" takes a small price for every call, so it has many.
+The policy is seeded and not uniform; one step a batch, so every ratio is 1. There are
+two rewards: "gated" is the course's, and in trees this small it has two values (right
+or 0); "charged" takes a small price for every call, so it has many.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Played(NamedTuple):
     reward: float
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def tree(kind: str, reward: str = "gated") -> tuple[Played, ...]:
     """Every episode of the kind, played under POLICY."""
     task, turns, _ = TREES[kind]
@@ -148,7 +148,7 @@ def mean_estimate(
     return total
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def exact(kind: str, reward: str = "gated") -> tuple[float, ...]:
     """The gradient of J, from the oracle."""
     task, turns, _ = TREES[kind]
@@ -169,7 +169,7 @@ def cosine(one, other) -> float:
 def slopes(
     function: Callable[[SoftmaxPolicy], float], step: float = 1e-5
 ) -> list[float]:
-    """Central finite differences of a function of the policy, one a logit, at POLICY."""
+    """Central finite differences at POLICY of a function of the policy, by logit."""
     found = []
     for state in STATES:
         for index in range(len(ACTIONS)):
@@ -273,21 +273,22 @@ class Baselines(EstimatorCase):
     def test_with_two_values_of_reward_it_does_not(self):
         """A right episode gets some a, a wrong one some b, on the mean over its peers:
         b * E[score] + (a - b) * E[right * score], and the first of them is 0. So std
-        scaling only changes the length, by a factor of its own for each task: a group of
-        two differs with probability 2 p (1 - p) and then has +-1/sqrt(2).
+        scaling changes the length alone, by a factor that depends on the task.
         """
         for kind, size in SIZES:
             found = mean_estimate(kind, size, COURSE)
             self.assertAlmostEqual(cosine(found, exact(kind)), 1.0, delta=1e-12)
-        # G = 2: a - b = ((1 - p) + p) / sqrt(2), per right; J = reward * p
+        # G = 2: a right episode meets a wrong one with probability 1 - p and then has
+        # 1/sqrt(2), a wrong one -1/sqrt(2) with probability p: a - b = 1/sqrt(2).
+        # J = right * p.
         for kind, right in (("hard", 0.9), ("lookup", 0.8)):
             found = mean_estimate(kind, 2, COURSE)
             expected = [x / right / math.sqrt(2) for x in exact(kind)]
             self.assert_close(found, expected, 1e-12)
 
     def test_scaled_groups_of_two_climb_the_chance_to_win(self):
-        """Two rewards, scaled, are +-1/sqrt(2) however far apart. So the mean is that of
-        score * (chance to beat a peer - chance to lose to one) / sqrt(2): rank, not
+        """Two rewards, scaled, are +-1/sqrt(2) however far apart. So the mean is that
+        of score * (chance to beat a peer - chance to lose to one) / sqrt(2): rank, not
         reward. Written here without groups."""
         for kind in TREES:
             episodes = tree(kind, "charged")
@@ -494,7 +495,7 @@ class KLGradient(EstimatorCase):
 
     def test_the_gap_between_the_two(self):
         """What k2 leaves out: a choice also decides which states come next. By the rule
-        of the product the gap is what the visits' own change does, each state's KL held.
+        of the product the gap is what the visits' own change does, the KLs held fixed.
         """
         reward, loss = self.in_the_reward(), self.in_the_loss("k2")
         gaps = [x - y for x, y in zip(reward, loss)]

@@ -1,7 +1,8 @@
 """The answer sheet: counts, probabilities, values and gradients that can be derived.
 
 A decision ends the episode (the 2 answers) or goes on (the 4 calls), and the last turn
-ends it whatever is chosen, so T(1) = 6 and T(n) = 2 + 4 T(n - 1): 6, 26, 106, 426, 1706.
+ends it whatever is chosen, so T(1) = 6 and T(n) = 2 + 4 T(n - 1):
+6, 26, 106, 426, 1706.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def course_reward(episode, task) -> float:
     return COURSE_REWARD(episode, task).total
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def sheet(kind: str, turns: int) -> tuple[Outcome, ...]:
     """One line an outcome; its value is (right, reward)."""
 
@@ -157,7 +158,7 @@ class UniformPolicy(unittest.TestCase):
     k calls come first, each with probability 4/6, then the ending.
     hard:    calculator, answer from it: 1/36, after any k calls
     easy:    the same, or the answer by heart, 1/6, after any k calls
-    lookup:  the same 1/36, and one of the k calls before was a lookup: (4/6)^k - (3/6)^k
+    lookup:  1/36, and one of the k calls before was a lookup: (4/6)^k - (3/6)^k
     """
 
     CALL, NOT_LOOKUP = Fraction(4, 6), Fraction(3, 6)

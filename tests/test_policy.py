@@ -1,8 +1,8 @@
 """The softmax policy's specification.
 
-Expected values come from the two equations (eq. softmax, eq. score) worked out by hand on
-odds that are whole numbers, or from central finite differences, which share no code with
-the derivative they check.
+Expected values come from the two equations (eq. softmax, eq. score) worked out by hand
+on odds that are whole numbers, or from central finite differences, which share no code
+with the derivative they check.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from agentic_rl.cli import render
 from agentic_rl.cli.storage import load
 from agentic_rl.cli.terminal import Progress, run
 from agentic_rl.conventions import COURSE, Convention
-from agentic_rl.evaluation import ByKind, answer_sheets, exact, training_tasks
+from agentic_rl.evaluation import ByKind, answer_sheets, as_reports, exact, training_tasks
 from agentic_rl.grpo import Config, State, train
 from agentic_rl.objective import Loss, policy_loss
 from agentic_rl.reward import COURSE_REWARD, Reward
@@ -141,6 +141,8 @@ def show_experiment(section: str, title: str, name: str, text: str) -> None:
     print(f"{'':<{width}} success, seed {SEED}  calls an episode lookup on 5 seeds")
     head = ["variant", *KINDS, *KINDS, "lowest", "highest"]
     print(render.table(head, rows, gap=1))
+    if any(variant.slow for variant in variants.EXPERIMENTS[name]):
+        print("* slow, so not run live: its row is the stored one")
     print()
     print(render.paragraph(text))
 
@@ -155,10 +157,10 @@ def reports_of(variant: Variant) -> ByKind:
 
 def variant_row(variant: Variant, stored: list[dict]) -> list[str]:
     """One line of an experiment's table."""
-    reports = reports_of(variant)
+    reports = as_reports(stored[SEED]) if variant.slow else reports_of(variant)
     lookup = [seed["lookup"]["success"] for seed in stored]
     return [
-        variant.name,
+        variant.name + " *" * variant.slow,
         *(render.number(reports[kind].success, 2) for kind in KINDS),
         *(render.number(reports[kind].calls, 2) for kind in KINDS),
         render.number(min(lookup), 2),
