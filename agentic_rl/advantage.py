@@ -56,12 +56,16 @@ def _scored(
     for index, reward in enumerate(rewards):
         if reward is None:
             if convention.unscored == "refuse":
-                raise AdvantageError(f"rewards[{index}]: None, and unscored is 'refuse'")
+                raise AdvantageError(
+                    f"rewards[{index}]: None, and unscored is 'refuse'"
+                )
             if convention.unscored == "left_out":
                 continue
             reward = 0.0
         if not math.isfinite(reward):
-            raise AdvantageError(f"rewards[{index}]: expected a finite number, got {reward}")
+            raise AdvantageError(
+                f"rewards[{index}]: expected a finite number, got {reward}"
+            )
         scored[index] = reward
     return scored
 
@@ -71,7 +75,9 @@ def _one_group(
 ) -> list[float]:
     if len(values) == 1 and convention.baseline in ("group_mean", "leave_one_out"):
         if convention.group_of_one == "refuse":
-            raise AdvantageError(f"group {group!r}: one episode has no peers to compare with")
+            raise AdvantageError(
+                f"group {group!r}: one episode has no peers to compare with"
+            )
         if convention.group_of_one == "zero":
             return [0.0]
         return [values[0] / _unit_scale(convention)]
@@ -89,7 +95,9 @@ def _one_group(
     return [value / scale for value in centred]
 
 
-def _centre(values: list[float], batch: list[float], convention: Convention) -> list[float]:
+def _centre(
+    values: list[float], batch: list[float], convention: Convention
+) -> list[float]:
     count = len(values)
     if convention.baseline == "none":
         return list(values)
@@ -141,7 +149,9 @@ def informative(
     for reward, group in zip(rewards, groups):
         if reward is not None:
             values[group].append(reward)
-    return {group: len(seen) > 1 and not _all_equal(seen) for group, seen in values.items()}
+    return {
+        group: len(seen) > 1 and not _all_equal(seen) for group, seen in values.items()
+    }
 
 
 def kept(
@@ -198,7 +208,9 @@ def row_advantages(
     episodes: dict[Hashable, tuple[float | None, Hashable]] = {}
     for rollout, reward, group in zip(rollouts, rewards, groups):
         if episodes.setdefault(rollout, (reward, group)) != (reward, group):
-            raise AdvantageError(f"rollout {rollout!r}: its rows disagree on reward or group")
+            raise AdvantageError(
+                f"rollout {rollout!r}: its rows disagree on reward or group"
+            )
     values = group_advantages(
         [reward for reward, _ in episodes.values()],
         [group for _, group in episodes.values()],

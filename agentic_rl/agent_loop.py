@@ -18,7 +18,7 @@ from agentic_rl.tasks import Task
 from agentic_rl.tokens import IM_END, decode, encode, header, turn
 from agentic_rl.tool_math import ToolMath
 from agentic_rl.tools import ToolBox
-from agentic_rl.trajectory import Trajectory
+from agentic_rl.trajectory import Action, Trajectory
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class Limits:
 class Episode:
     """One episode while it runs: the world and the record of what happens in it."""
 
-    def __init__(self, task: Task, limits: Limits = Limits(), tools: ToolBox | None = None):
+    def __init__(
+        self, task: Task, limits: Limits = Limits(), tools: ToolBox | None = None
+    ):
         self.limits = limits
         self.world = ToolMath(task, tools)
         self.trajectory = Trajectory(task.id)
@@ -80,7 +82,10 @@ class Episode:
         else:
             message = parse_assistant(text, self.calls + 1)
         calls = message.get("tool_calls", [])
-        action = {"type": "tool_call" if calls else "final_answer", "state": self.state}
+        action: Action = {
+            "type": "tool_call" if calls else "final_answer",
+            "state": self.state,
+        }
         action["choice"] = choice
         if calls:
             action["calls"] = [call["id"] for call in calls]
@@ -101,7 +106,9 @@ class Episode:
         written = (*encode(text), IM_END)
         if limit is not None and len(written) > limit:
             record.add_decision(written[:limit], logprob)
-            record.add_context((IM_END, "\n"))  # the harness closes what the agent did not
+            record.add_context(
+                (IM_END, "\n")
+            )  # the harness closes what the agent did not
             return decode(written[:limit]), "length"
         record.add_decision(written, logprob)
         record.add_context(("\n",))

@@ -45,8 +45,10 @@ _MIXED_LATEX = re.compile(r"(?<=[0-9])(?=\\[dt]?frac\{)")
 
 _PERCENT = ("%", "\\%", "percent")
 # Words and letters that change the number they follow, so they are no unit of it.
-_FACTORS = ("dozen", "hundred", "thousand", "million", "billion", "trillion")
-_FACTORS += ("pi", "e", "i", "x", "y")
+_FACTORS = (
+    *("dozen", "hundred", "thousand", "million", "billion", "trillion"),
+    *("pi", "e", "i", "x", "y"),
+)
 
 
 @functools.lru_cache(maxsize=4096)  # a group's episodes keep giving the same answers

@@ -20,7 +20,9 @@ from __future__ import annotations
 
 import operator
 import re
+from collections.abc import Callable
 from fractions import Fraction
+from typing import Any
 
 Number = int | Fraction
 
@@ -80,14 +82,14 @@ def _power(base: Number, exponent: Number) -> Number:
         )
     # A base of b bits is at least 2**(b - 1): nothing that would fit is refused here,
     # and what goes through has at most twice MAX_BITS.
-    if (_bits(base) - 1) * abs(exponent) >= MAX_BITS:
+    if (_bits(base) - 1) * abs(exponent.numerator) >= MAX_BITS:
         raise _too_large()
     if exponent < 0:
         base = _divide(1, base)
     return base ** abs(exponent.numerator)
 
 
-_BINARY = {
+_BINARY: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,
     "-": operator.sub,
     "*": operator.mul,
@@ -96,7 +98,10 @@ _BINARY = {
     "%": operator.mod,
     "**": _power,
 }
-_UNARY = {"unary +": operator.pos, "unary -": operator.neg}
+_UNARY: dict[str, Callable[[Any], Any]] = {
+    "unary +": operator.pos,
+    "unary -": operator.neg,
+}
 _PREFIX = {"+": "unary +", "-": "unary -", "(": "("}
 _NESTING = ("(", "unary +", "unary -", "**")
 

@@ -24,7 +24,13 @@ CHOICES = {
     "groups": ("all", "informative", "solved"),
     "returns": ("episode", "to_go"),
     "unit": ("decision", "token"),
-    "aggregation": ("episode_sum", "episode_mean", "batch_mean", "batch_sum", "constant"),
+    "aggregation": (
+        "episode_sum",
+        "episode_mean",
+        "batch_mean",
+        "batch_sum",
+        "constant",
+    ),
     "empty_rows": ("counted", "left_out"),
     "ratio": ("unit", "sequence"),
     "clip": ("off", "ppo", "two_sided"),
@@ -126,18 +132,30 @@ class Convention:
                 raise ConventionError(
                     f"{name}: expected True or False, got {getattr(self, name)!r}"
                 )
-        for name in ("std_epsilon", "mean_epsilon", "clip_low", "clip_high", "kl_weight"):
+        for name in (
+            "std_epsilon",
+            "mean_epsilon",
+            "clip_low",
+            "clip_high",
+            "kl_weight",
+        ):
             self._require(name, "at least 0", lambda value: value >= 0)
         for name in ("log_ratio_clamp", "kl_log_ratio_clamp", "kl_clamp"):
             self._require(name, "more than 0, or None", lambda value: value > 0, True)
-        self._require("dual_clip", "more than 1, or None", lambda value: value > 1, True)
+        self._require(
+            "dual_clip", "more than 1, or None", lambda value: value > 1, True
+        )
         self._require("max_length", "at least 1", lambda value: value >= 1)
         self._require("discount", "0 to 1", lambda value: 0 <= value <= 1)
         if self.discount != 1 and self.returns == "episode":
             raise ConventionError('discount: other than 1 needs returns="to_go"')
 
     def _require(
-        self, name: str, expected: str, fits: Callable[[float], bool], optional: bool = False
+        self,
+        name: str,
+        expected: str,
+        fits: Callable[[float], bool],
+        optional: bool = False,
     ) -> None:
         """Raise ConventionError unless the switch is a finite number that fits."""
         value = getattr(self, name)
@@ -235,7 +253,10 @@ RLOO = Convention(
     notes=(
         ("group_of_one", "undefined for one sample; we chose zero"),
         ("kl_weight", "differs by data set; we chose 0.03"),
-        ("ratio", "the paper has none: at the first step on a batch the gradient is the same"),
+        (
+            "ratio",
+            "the paper has none: at the first step on a batch the gradient is the same",
+        ),
     ),
 )
 

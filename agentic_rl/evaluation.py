@@ -61,7 +61,7 @@ def report(trajectory: Trajectory, task: Task) -> Report:
         right(trajectory, task),
         calls(trajectory, task),
         1.0 if invalid_calls(trajectory, task) else 0.0,
-        COURSE_REWARD(trajectory, task).total or 0.0,
+        COURSE_REWARD.total(trajectory, task),
     )
 
 
@@ -73,7 +73,9 @@ def answer_sheets(tasks: Sequence[Task]) -> Sheets:
 
 def exact(policy: SoftmaxPolicy, sheets: Sheets) -> ByKind:
     """The exact report of a policy for each kind."""
-    return {kind: Report(*expectations(policy, sheet)) for kind, sheet in sheets.items()}
+    return {
+        kind: Report(*expectations(policy, sheet)) for kind, sheet in sheets.items()
+    }
 
 
 def sampled(

@@ -22,7 +22,12 @@ GOLDEN_NAMES = ("one call", "guess", "spam", "broken JSON")
 GOLDEN_ACTIONS = (
     ("call_calculator", "answer_from_observation"),
     ("answer_from_memory",),
-    ("call_calculator", "call_calculator", "call_calculator", "answer_from_observation"),
+    (
+        "call_calculator",
+        "call_calculator",
+        "call_calculator",
+        "answer_from_observation",
+    ),
     ("call_broken", "answer_from_memory"),
 )
 

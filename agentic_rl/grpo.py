@@ -56,9 +56,13 @@ class Config:
     def __post_init__(self) -> None:
         for name in ("tasks_per_update", "group_size", "epochs"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+                raise ValueError(
+                    f"{name}: expected at least 1, got {getattr(self, name)}"
+                )
         if self.updates < 0 or not 0 < self.learning_rate < math.inf:
-            raise ValueError("expected updates of at least 0 and a positive learning rate")
+            raise ValueError(
+                "expected updates of at least 0 and a positive learning rate"
+            )
 
 
 @dataclass
@@ -163,7 +167,9 @@ def train(
             batch.groups,
             config.convention,
         )
-        check_length("advantages", batch.advantages, len(batch.trajectories), "episodes")
+        check_length(
+            "advantages", batch.advantages, len(batch.trajectories), "episodes"
+        )
         before = state.policy.copy()
         steps = improve(state, batch, config, objective)
         state.metrics.append(measure(state, before, batch, steps))
@@ -202,7 +208,7 @@ def batch_rewards(
         return rewards
     charged: list[float | None] = []
     for reward, episode in zip(rewards, batch.trajectories):
-        logprobs = [episode.logprobs[place] for place in episode.positions("decision")]
+        logprobs = [episode.logprob(place) for place in episode.positions("decision")]
         terms = [
             kl_term(logprob, reference.log_prob(*choice), convention)[0]
             for logprob, choice in zip(logprobs, episode.choices())
@@ -316,7 +322,9 @@ def measure(
         "invalid": _mean(invalid),
         "informative": _mean(list(differs.values())),
         "entropy": _mean_over(visited, state.policy.entropy),
-        "kl_reference": _mean_over(visited, lambda s: state.policy.kl(state.reference, s)),
+        "kl_reference": _mean_over(
+            visited, lambda s: state.policy.kl(state.reference, s)
+        ),
         "kl_old": _mean_over(visited, lambda s: state.policy.kl(before, s)),
         "loss": first[0].value if first else 0.0,
         "gradient": first[1] if first else 0.0,

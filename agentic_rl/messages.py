@@ -264,8 +264,12 @@ def check(messages: list[Message]) -> None:
 def _check_content(message: Message, where: str) -> None:
     content = message.get("content")
     if isinstance(content, list):
-        kinds = [part.get("type") if isinstance(part, dict) else part for part in content]
-        raise MessageError(f"{where}: content parts {kinds} are not supported, only text")
+        kinds = [
+            part.get("type") if isinstance(part, dict) else part for part in content
+        ]
+        raise MessageError(
+            f"{where}: content parts {kinds} are not supported, only text"
+        )
     may_be_empty = message["role"] == "assistant"
     if not (isinstance(content, str) or (content is None and may_be_empty)):
         raise MessageError(f"{where}: expected text as content, got {content!r}")

@@ -78,7 +78,9 @@ def policy_loss(
         value += weights[row] * math.fsum(losses)
         dense = [0.0] * len(logprobs[row])
         for place, slope in zip(places, slopes):
-            dense[place] = weights[row] * slope + 0.0  # no -0.0 for a reader to puzzle over
+            dense[place] = (
+                weights[row] * slope + 0.0
+            )  # no -0.0 for a reader to puzzle over
         gradient.append(dense)
     return Loss(value, gradient, watch.summary())
 
@@ -94,7 +96,9 @@ def _row_loss(
     """(losses, slopes), one number an active position: l_t and d(sum of l) / d logprob_t."""
     ratios = ratios_of(new, old, convention)
     losses, ratio_slopes = [], []
-    for ratio, advantage, logprob, old_logprob in zip(ratios.values, advantages, new, old):
+    for ratio, advantage, logprob, old_logprob in zip(
+        ratios.values, advantages, new, old
+    ):
         loss, slope = clipped_loss(ratio, advantage, convention)
         watch.see(ratio, advantage, slope, logprob, old_logprob)
         losses.append(loss)
@@ -135,18 +139,20 @@ class Ratios(NamedTuple):
     def chain(self, ratio_slopes: list[float]) -> list[float]:
         """d/d ratio -> d/d logprob, one number a position."""
         if not self.shared:
-            rows = zip(ratio_slopes, self.values, self.slopes)
-            return [slope * ratio * log_slope for slope, ratio, log_slope in rows]
+            triples = zip(ratio_slopes, self.values, self.slopes)
+            return [slope * ratio * log_slope for slope, ratio, log_slope in triples]
         total = math.fsum(ratio_slopes)
+        pairs = zip(self.values, self.slopes)
         count = len(self.values)
-        rows = zip(self.values, self.slopes)
-        return [total * ratio * log_slope / count for ratio, log_slope in rows]
+        return [total * ratio * log_slope / count for ratio, log_slope in pairs]
 
 
-def ratios_of(new: Sequence[float], old: Sequence[float], convention: Convention) -> Ratios:
+def ratios_of(
+    new: Sequence[float], old: Sequence[float], convention: Convention
+) -> Ratios:
     """eq. ratio for each position, or, for ratio="sequence", the length-normalised one.
 
-        exp(mean_t(logprob_t - old_logprob_t))              (GSPO, arXiv 2507.18071, eq. 7)
+    exp(mean_t(logprob_t - old_logprob_t))              (GSPO, arXiv 2507.18071, eq. 7)
     """
     logs = [a - b for a, b in zip(new, old)]
     shared = convention.ratio == "sequence"
@@ -155,9 +161,9 @@ def ratios_of(new: Sequence[float], old: Sequence[float], convention: Convention
     clamp = convention.log_ratio_clamp
     values, slopes = [], []
     for log_ratio in logs:
-        held = clamp is not None and abs(log_ratio) > clamp
-        if held:
-            log_ratio = math.copysign(clamp, log_ratio)
+        held = False
+        if clamp is not None and abs(log_ratio) > clamp:
+            held, log_ratio = True, math.copysign(clamp, log_ratio)
         try:
             values.append(math.exp(log_ratio))
         except OverflowError:
@@ -186,7 +192,9 @@ def clipped_loss(
     if convention.clip != "off":
         clipped = min(max(ratio, 1 - convention.clip_low), 1 + convention.clip_high)
         outside = clipped != ratio
-        if outside and (convention.clip == "two_sided" or clipped * advantage < surrogate):
+        if outside and (
+            convention.clip == "two_sided" or clipped * advantage < surrogate
+        ):
             surrogate, slope = clipped * advantage, 0.0
     if convention.dual_clip is not None and advantage < 0:
         floor = convention.dual_clip * advantage
@@ -198,7 +206,9 @@ def clipped_loss(
 # ----------------------------------------------------------------------------- the KL
 
 
-def kl_estimate(logprob: float, ref_logprob: float, estimator: str) -> tuple[float, float]:
+def kl_estimate(
+    logprob: float, ref_logprob: float, estimator: str
+) -> tuple[float, float]:
     """(estimate, d estimate / d logprob) of KL(policy || reference) from one sample.
 
     With d = logprob - ref_logprob (Schulman 2020, "Approximating KL divergence"):
@@ -216,7 +226,9 @@ def kl_estimate(logprob: float, ref_logprob: float, estimator: str) -> tuple[flo
         try:
             inverse = math.exp(-d)
         except OverflowError:
-            raise ObjectiveError(f"log-ratio {-d:g} is too large for exp in k3") from None
+            raise ObjectiveError(
+                f"log-ratio {-d:g} is too large for exp in k3"
+            ) from None
         return inverse + d - 1, 1 - inverse
     raise ObjectiveError(f"KL estimator: expected k1, k2 or k3, got {estimator!r}")
 
@@ -227,9 +239,9 @@ def kl_term(
     """``kl_estimate`` with the convention's clamps; a clamp that holds has slope 0."""
     d = logprob - ref_logprob
     clamp = convention.kl_log_ratio_clamp
-    held = clamp is not None and abs(d) > clamp
-    if held:
-        logprob = ref_logprob + math.copysign(clamp, d)
+    held = False
+    if clamp is not None and abs(d) > clamp:
+        held, logprob = True, ref_logprob + math.copysign(clamp, d)
     value, slope = kl_estimate(logprob, ref_logprob, convention.kl_estimator)
     bound = convention.kl_clamp
     if bound is not None and abs(value) > bound:
@@ -283,9 +295,13 @@ def _check_shapes(
     with_kl: bool,
 ) -> None:
     if old_logprobs is None:
-        raise ObjectiveError("old_logprobs: missing; store them when the batch is sampled")
+        raise ObjectiveError(
+            "old_logprobs: missing; store them when the batch is sampled"
+        )
     if with_kl and ref_logprobs is None:
-        raise ObjectiveError("ref_logprobs: missing, and the convention has a KL in the loss")
+        raise ObjectiveError(
+            "ref_logprobs: missing, and the convention has a KL in the loss"
+        )
     arrays = {"old_logprobs": old_logprobs, "advantages": advantages, "mask": mask}
     if ref_logprobs is not None:
         arrays["ref_logprobs"] = ref_logprobs
@@ -331,7 +347,9 @@ class _Watch:
     def summary(self) -> dict[str, float]:
         return {
             "clip_fraction_positive": _share(self.clipped[True], self.positions[True]),
-            "clip_fraction_negative": _share(self.clipped[False], self.positions[False]),
+            "clip_fraction_negative": _share(
+                self.clipped[False], self.positions[False]
+            ),
             "largest_ratio": self.largest_ratio,
             "kl_old": _share(math.fsum(self.kl_old), len(self.kl_old)),
             "kl_ref": _share(math.fsum(self.kl_ref), len(self.kl_ref)),

@@ -79,7 +79,9 @@ def probabilities(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> list[float
     }
     return [
         line.episodes
-        * math.exp(math.fsum(count * log_probs[choice] for choice, count in line.decisions))
+        * math.exp(
+            math.fsum(count * log_probs[choice] for choice, count in line.decisions)
+        )
         for line in sheet
     ]
 
@@ -106,10 +108,14 @@ def exact_gradient(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> Gradient:
     for chance, line in zip(probabilities(policy, sheet), sheet):
         for choice, count in line.decisions:
             slopes[choice] += chance * line.value * count
-    return weighted_score(policy, [(*choice, slope) for choice, slope in slopes.items()])
+    return weighted_score(
+        policy, [(*choice, slope) for choice, slope in slopes.items()]
+    )
 
 
-def best(task: Task, value: Callable[[Trajectory, Task], float], limits: Limits = Limits()):
+def best(
+    task: Task, value: Callable[[Trajectory, Task], float], limits: Limits = Limits()
+) -> tuple[float, list[str]]:
     """(highest value, its shortest action sequence) over every episode of the task."""
     episodes = every_episode(task, limits)
     ranked = max(episodes, key=lambda e: (value(e, task), -len(e.actions)))
@@ -117,7 +123,10 @@ def best(task: Task, value: Callable[[Trajectory, Task], float], limits: Limits 
 
 
 def ascend(
-    policy: SoftmaxPolicy, sheets: Sequence[Sequence[Outcome]], rate: float, updates: int
+    policy: SoftmaxPolicy,
+    sheets: Sequence[Sequence[Outcome]],
+    rate: float,
+    updates: int,
 ) -> Iterator[float]:
     """Exact gradient ascent on the mean of J over the sheets; yields it after each update.
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 Gradient = dict[str, list[float]]  # state -> one number an action, as the logits
@@ -29,7 +29,7 @@ class SoftmaxPolicy:
         self,
         states: Sequence[str],
         actions: Sequence[str],
-        logits: dict[str, Sequence[float]] | None = None,
+        logits: Mapping[str, Sequence[float]] | None = None,
     ):
         self.actions = tuple(actions)
         self._index = {action: index for index, action in enumerate(self.actions)}
@@ -46,7 +46,9 @@ class SoftmaxPolicy:
                     f"{state!r}: {len(row)} logits for {len(self.actions)} actions"
                 )
             if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in row):
-                raise PolicyError(f"{state!r}: logits must be finite numbers, got {row}")
+                raise PolicyError(
+                    f"{state!r}: logits must be finite numbers, got {row}"
+                )
             self.logits[state] = row
 
     def probabilities(self, state: str) -> list[float]:
@@ -96,8 +98,12 @@ class SoftmaxPolicy:
         Both must have the same actions in the same order. Raises PolicyError.
         """
         if self.actions != other.actions:
-            raise PolicyError("a KL needs two policies with the same actions in one order")
-        rows = zip(self.probabilities(state), self.log_probs(state), other.log_probs(state))
+            raise PolicyError(
+                "a KL needs two policies with the same actions in one order"
+            )
+        rows = zip(
+            self.probabilities(state), self.log_probs(state), other.log_probs(state)
+        )
         return math.fsum(p * (ours - theirs) for p, ours, theirs in rows)
 
     def zero_gradient(self) -> Gradient:
@@ -137,7 +143,9 @@ class SoftmaxPolicy:
         try:
             logits, actions = record["logits"], record["actions"]
         except (KeyError, TypeError):
-            raise PolicyError("expected an object with 'actions' and 'logits'") from None
+            raise PolicyError(
+                "expected an object with 'actions' and 'logits'"
+            ) from None
         rows = list(logits.values()) if isinstance(logits, dict) else [None]
         if not all(isinstance(row, (list, tuple)) for row in (actions, *rows)):
             raise PolicyError("expected a list of actions and a list of logits a state")

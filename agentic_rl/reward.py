@@ -95,6 +95,10 @@ class Reward:
         }
         return Score(math.fsum(breakdown.values()), breakdown)
 
+    def total(self, trajectory: Trajectory, task: Task) -> float:
+        """The number alone: a sum of terms always has one."""
+        return math.fsum(self(trajectory, task).breakdown.values())
+
 
 def tool_math_reward(
     call: float, invalid_call: float, gated: bool, constant: float = 0.0
@@ -127,7 +131,9 @@ PAID_CALLS_GATED = Reward(
 )
 
 
-def attach(trajectories: Sequence[Trajectory], scores: Sequence[Score | float | None]) -> None:
+def attach(
+    trajectories: Sequence[Trajectory], scores: Sequence[Score | float | None]
+) -> None:
     """Write one score on each trajectory; a plain number is its own breakdown.
 
     Raises RewardError unless there is exactly one score a trajectory: one number for a
@@ -142,5 +148,7 @@ def attach(trajectories: Sequence[Trajectory], scores: Sequence[Score | float | 
         if not isinstance(score, Score):
             score = Score(score, {} if score is None else {"reward": score})
         if score.total is not None and not math.isfinite(score.total):
-            raise RewardError(f"task {trajectory.task_id}: reward {score.total} is no number")
+            raise RewardError(
+                f"task {trajectory.task_id}: reward {score.total} is no number"
+            )
         trajectory.reward, trajectory.breakdown = score.total, score.breakdown

@@ -73,11 +73,15 @@ def slow_tools(task: Task) -> ToolBox:
         while True:
             yield
 
-    lookup = Tool("lookup", "The price of an item.", {"item": "string"}, wait_forever, 100)
+    lookup = Tool(
+        "lookup", "The price of an item.", {"item": "string"}, wait_forever, 100
+    )
     return ToolBox([CALCULATOR, lookup])
 
 
-ACTS_WELL = ScriptedAgent("acts well", "the fewest calls that lead to the answer", act_well)
+ACTS_WELL = ScriptedAgent(
+    "acts well", "the fewest calls that lead to the answer", act_well
+)
 SCRIPTED = (
     ACTS_WELL,
     ScriptedAgent(
@@ -108,6 +112,10 @@ SCRIPTED = (
         follow("call_lookup", "answer_from_observation"),
         slow_tools,
     ),
-    ScriptedAgent("never answers", "calls until the turns are over", follow("call_calculator")),
-    ScriptedAgent("thinks aloud", "drafts a call in its thoughts, acts well", think_aloud),
+    ScriptedAgent(
+        "never answers", "calls until the turns are over", follow("call_calculator")
+    ),
+    ScriptedAgent(
+        "thinks aloud", "drafts a call in its thoughts, acts well", think_aloud
+    ),
 )

@@ -88,7 +88,9 @@ def parse_task(record: Any, where: str = "task") -> Task:
         raise TaskError(f"{where}: unknown field {unknown[0]!r}")
     for name in ("id", "question", "expression", "answer"):
         if not isinstance(record.get(name), str) or not record[name]:
-            raise TaskError(f"{where}: field {name!r}: expected text, got {record.get(name)!r}")
+            raise TaskError(
+                f"{where}: field {name!r}: expected text, got {record.get(name)!r}"
+            )
     prices = _parse_prices(record, where)
     task = Task(**{**record, "prices": prices})
     _check_answer(task, where)
@@ -124,13 +126,17 @@ def _check_answer(task: Task, where: str) -> None:
     if task.prices is not None and task.item is not None:
         expression = with_price(expression, task.prices[task.item])
         if expression == task.expression:
-            raise TaskError(f"{where}: field 'expression': expected the word {PRICE!r} in it")
+            raise TaskError(
+                f"{where}: field 'expression': expected the word {PRICE!r} in it"
+            )
     try:
         right = calculate(expression)
     except CalculatorError as error:
         raise TaskError(f"{where}: field 'expression': {error}") from None
     if task.answer != right:
-        raise TaskError(f"{where}: field 'answer': expected {right!r}, got {task.answer!r}")
+        raise TaskError(
+            f"{where}: field 'answer': expected {right!r}, got {task.answer!r}"
+        )
 
 
 def read_tasks(lines: Iterable[str], name: str = "tasks") -> list[Task]:
@@ -182,7 +188,9 @@ def generate(count: int, seed: int, avoid: Iterable[Task] = ()) -> list[Task]:
                 tasks.append(task)
                 made += 1
         if made < count:
-            raise TaskError(f"generate: found only {made} new {kind} questions, not {count}")
+            raise TaskError(
+                f"generate: found only {made} new {kind} questions, not {count}"
+            )
     rng.shuffle(tasks)
     return tasks
 
@@ -205,4 +213,6 @@ def _lookup(rng: random.Random, name: str) -> Task:
     item, count = shelf[0], rng.randint(3, 39)
     expression = f"{count} * {PRICE}"
     answer = calculate(with_price(expression, prices[item]))
-    return Task(name, f"How much do {count} {item} cost?", expression, answer, item, prices)
+    return Task(
+        name, f"How much do {count} {item} cost?", expression, answer, item, prices
+    )

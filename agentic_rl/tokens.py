@@ -22,7 +22,9 @@ _PIECE = re.compile(
 )
 
 
-@functools.lru_cache(maxsize=4096)  # the same questions and calls come back all the time
+@functools.lru_cache(
+    maxsize=4096
+)  # the same questions and calls come back all the time
 def encode(text: str) -> tuple[str, ...]:
     """Text -> ordinary tokens; ``decode(encode(text)) == text``."""
     return tuple(_PIECE.findall(text))

@@ -15,7 +15,7 @@ from __future__ import annotations
 import copy
 
 from agentic_rl.calculator import calculate
-from agentic_rl.messages import Message, render_call
+from agentic_rl.messages import Message, ToolCall, render_call
 from agentic_rl.tasks import KINDS, Task, kind_of, with_price
 from agentic_rl.tools import Observation, Tool, ToolBox, ToolError
 
@@ -72,7 +72,7 @@ class ToolMath:
         """Run the calls of an assistant message, in order; one observation a call."""
         return [self._observe(call) for call in message.get("tool_calls", ())]
 
-    def _observe(self, call: dict) -> Observation:
+    def _observe(self, call: ToolCall) -> Observation:
         observation = self.tools.call(call)
         self.last_content = observation.content
         if observation.kind != "result":
@@ -96,12 +96,16 @@ class ToolMath:
         if action == "call_calculator":
             return render_call("calculator", {"expression": known})
         if action == "call_lookup":
-            return render_call("lookup", {"item": self.task.item or self.task.expression})
+            return render_call(
+                "lookup", {"item": self.task.item or self.task.expression}
+            )
         if action == "call_broken":
             return render_call("calculator", f'{{"expression": "{known}"')
         if action == "call_unknown":
             return render_call("python", {"code": f"print({known})"})
-        raise ValueError(f"unknown action {action!r}, expected one of {', '.join(ACTIONS)}")
+        raise ValueError(
+            f"unknown action {action!r}, expected one of {', '.join(ACTIONS)}"
+        )
 
     def _from_memory(self) -> str:
         """Right where an agent knows by heart; elsewhere a number that is close and wrong."""

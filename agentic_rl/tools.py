@@ -21,7 +21,12 @@ from agentic_rl.messages import ToolCall
 
 OBSERVATION_KINDS = ("result", "tool_error", "timeout", "invalid_call")
 
-_JSON_TYPES = {"string": str, "integer": int, "number": (int, float), "boolean": bool}
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "number": (int, float),
+    "boolean": (bool,),
+}
 
 
 class Observation(NamedTuple):
@@ -72,24 +77,31 @@ class Tool:
         """The tool as OpenAI's ``tools=`` wants it."""
         parameters = {
             "type": "object",
-            "properties": {name: {"type": kind} for name, kind in self.parameters.items()},
+            "properties": {
+                name: {"type": kind} for name, kind in self.parameters.items()
+            },
             "required": list(self.parameters),
             "additionalProperties": False,
         }
         function = {"name": self.name, "description": self.description}
         return {"type": "function", "function": {**function, "parameters": parameters}}
 
+    def _text(self, result: Any) -> str:
+        if not isinstance(result, str):
+            raise TypeError(f"tool {self.name!r} returned no text: {result!r}")
+        return result
+
     def run(self, arguments: dict[str, Any]) -> str:
         """The tool's text. Raises whatever the function raises."""
-        result = self.function(**arguments)
+        result: Any = self.function(**arguments)
         if self.max_steps is None:
-            return result
+            return self._text(result)
         try:
             for _ in range(self.max_steps):
                 next(result)
             raise _OutOfSteps
         except StopIteration as finished:
-            return finished.value
+            return self._text(finished.value)
         finally:
             result.close()
 
@@ -116,14 +128,15 @@ class ToolBox:
         tool = self.tools[name]
         try:
             kind, content = "result", tool.run(arguments)
-            if not isinstance(content, str):
-                raise TypeError(f"tool {name!r} returned {type(content).__name__}, not str")
         except _OutOfSteps:
             kind, content = "timeout", f"error: no answer after {tool.max_steps} steps"
         except ValueError as error:
             kind, content = "tool_error", f"error: {error}"
         except Exception as error:
-            kind, content = "tool_error", f"error: the tool failed with {type(error).__name__}"
+            kind, content = (
+                "tool_error",
+                f"error: the tool failed with {type(error).__name__}",
+            )
         return Observation(kind, call["id"], name, content)
 
     def _problem(self, name: str, arguments: dict[str, Any] | str) -> str | None:
@@ -136,7 +149,9 @@ class ToolBox:
         if missing := [key for key in expected if key not in arguments]:
             return f"argument {missing[0]!r} is missing"
         if unknown := sorted(set(arguments) - set(expected)):
-            return f"unknown argument {unknown[0]!r}; {name} takes {', '.join(expected)}"
+            return (
+                f"unknown argument {unknown[0]!r}; {name} takes {', '.join(expected)}"
+            )
         for key, value in arguments.items():
             is_stray_bool = isinstance(value, bool) and expected[key] != "boolean"
             if is_stray_bool or not isinstance(value, _JSON_TYPES[expected[key]]):

@@ -71,7 +71,9 @@ class Trajectory:
         log-prob that is no log-probability.
         """
         if not tokens:
-            raise TrajectoryError("tokens: an assistant turn has at least its end token")
+            raise TrajectoryError(
+                "tokens: an assistant turn has at least its end token"
+            )
         _check_logprob(logprob, len(self.tokens))
         rest = len(tokens) - 1
         self.tokens += tokens
@@ -87,7 +89,7 @@ class Trajectory:
         finished = self.finish_reason == "stop" and self.actions
         if not finished or self.actions[-1]["type"] != "final_answer":
             return None
-        return self.actions[-1]["content"]
+        return str(self.actions[-1]["content"])
 
     @property
     def truncated(self) -> bool:
@@ -98,7 +100,9 @@ class Trajectory:
         """The log-prob at a trainable token. Raises TrajectoryError where the mask is 0."""
         value = self.logprobs[position]
         if not self.loss_mask[position] or value is None:
-            raise TrajectoryError(f"logprobs[{position}]: nothing stands here, the mask is 0")
+            raise TrajectoryError(
+                f"logprobs[{position}]: nothing stands here, the mask is 0"
+            )
         return value
 
     def positions(self, unit: str) -> list[int]:
@@ -151,7 +155,9 @@ class Trajectory:
             raise TrajectoryError(f"field {odd[0]!r} {problem}")
         if not isinstance(record["observations"], list):
             raise TrajectoryError("observations: expected a list")
-        seen = [_read_observation(item, i) for i, item in enumerate(record["observations"])]
+        seen = [
+            _read_observation(item, i) for i, item in enumerate(record["observations"])
+        ]
         trajectory = cls(**{**record, "observations": seen})
         trajectory.check()
         return trajectory
@@ -167,7 +173,14 @@ def _read_observation(record: Any, place: int) -> Observation:
 
 
 def _check_lengths(trajectory: Trajectory) -> None:
-    for name in ("actions", "observations", "tokens", "loss_mask", "logprobs", "decision"):
+    for name in (
+        "actions",
+        "observations",
+        "tokens",
+        "loss_mask",
+        "logprobs",
+        "decision",
+    ):
         if not isinstance(getattr(trajectory, name), list):
             raise TrajectoryError(f"{name}: expected a list")
     for name in ("loss_mask", "logprobs", "decision"):
@@ -190,7 +203,10 @@ def _check_logprob(value: Any, position: int) -> None:
 
 def _check_alignment(trajectory: Trajectory) -> None:
     rows = zip(
-        trajectory.tokens, trajectory.loss_mask, trajectory.logprobs, trajectory.decision
+        trajectory.tokens,
+        trajectory.loss_mask,
+        trajectory.logprobs,
+        trajectory.decision,
     )
     for position, (token, mask, logprob, decision) in enumerate(rows):
         if not isinstance(token, str):
@@ -208,11 +224,17 @@ def _check_alignment(trajectory: Trajectory) -> None:
 def _check_actions(trajectory: Trajectory) -> None:
     decisions = sum(trajectory.decision)
     if len(trajectory.actions) != decisions:
-        raise TrajectoryError(f"actions: {len(trajectory.actions)} for {decisions} decisions")
+        raise TrajectoryError(
+            f"actions: {len(trajectory.actions)} for {decisions} decisions"
+        )
     for place, action in enumerate(trajectory.actions):
         if not isinstance(action, dict) or action.get("type") not in ACTION_TYPES:
-            raise TrajectoryError(f"actions[{place}]: expected a type of {ACTION_TYPES}")
-        if action["type"] == "final_answer" and not isinstance(action.get("content"), str):
+            raise TrajectoryError(
+                f"actions[{place}]: expected a type of {ACTION_TYPES}"
+            )
+        if action["type"] == "final_answer" and not isinstance(
+            action.get("content"), str
+        ):
             raise TrajectoryError(f"actions[{place}]: a final answer needs its content")
     for place, seen in enumerate(trajectory.observations):
         if seen.kind not in OBSERVATION_KINDS:
@@ -238,7 +260,9 @@ def _check_reward(trajectory: Trajectory) -> None:
             raise TrajectoryError(f"{name}: expected a finite number, got {part}")
     total = math.fsum(breakdown.values())
     if abs(total - reward) > 1e-9:
-        raise TrajectoryError(f"breakdown: adds up to {total:g}, the reward is {reward:g}")
+        raise TrajectoryError(
+            f"breakdown: adds up to {total:g}, the reward is {reward:g}"
+        )
 
 
 # ------------------------------------------------- from tokens to a training example
@@ -269,7 +293,9 @@ def last_trainable(loss_mask: Sequence[int]) -> int:
     raise TrajectoryError("loss_mask: no trainable token")
 
 
-def pad(values: Sequence[Any], length: int, filler: Any, loss_mask: Sequence[int]) -> list:
+def pad(
+    values: Sequence[Any], length: int, filler: Any, loss_mask: Sequence[int]
+) -> list[Any]:
     """The values, filled up to ``length``.
 
     Raises TrajectoryError instead of cutting: the text says how many trainable tokens

@@ -88,7 +88,9 @@ def main() -> int:
         print("".join(f"     {line}\n" for line in found), end="")
         passed, failed = passed + (not found), failed + bool(found)
     close = draws.nearest <= MARGIN or draws.count == 0
-    print(f"{'FAIL' if close else 'ok  '} {draws.count} draws, nearest {draws.nearest:.2g}")
+    print(
+        f"{'FAIL' if close else 'ok  '} {draws.count} draws, nearest {draws.nearest:.2g}"
+    )
     passed, failed = passed + (not close), failed + close
     print(f"{passed} passed, {failed} failed")
     return 1 if failed else 0

@@ -35,9 +35,17 @@ def differences(expected: Any, found: Any, where: str) -> list[str]:
     """Where two results differ, in words."""
     if isinstance(expected, dict) and isinstance(found, dict):
         keys = dict.fromkeys([*expected, *found])
-        pairs = [(expected.get(key), found.get(key), f"{where} > {key}") for key in keys]
-    elif isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
-        pairs = [(a, b, f"{where} > {i}") for i, (a, b) in enumerate(zip(expected, found))]
+        pairs = [
+            (expected.get(key), found.get(key), f"{where} > {key}") for key in keys
+        ]
+    elif (
+        isinstance(expected, list)
+        and isinstance(found, list)
+        and len(expected) == len(found)
+    ):
+        pairs = [
+            (a, b, f"{where} > {i}") for i, (a, b) in enumerate(zip(expected, found))
+        ]
     else:
         numbers = isinstance(expected, (int, float)) and isinstance(found, (int, float))
         same = abs(expected - found) < 1e-5 if numbers else expected == found

@@ -225,7 +225,9 @@ class Identities(AdvantageCase):
 
 class ZeroSpread(AdvantageCase):
     def test_equal_rewards_give_exactly_zero(self):
-        for reward in (0.0, 1.0, 0.1, -3.7, 1e9):
+        # fsum([0.47] * 7) / 7 is not 0.47, so that centring alone leaves a bit
+        self.assertNotEqual(math.fsum([0.47] * 7) / 7, 0.47)
+        for reward in (0.0, 1.0, 0.47, -3.7, 1e9):
             for preset in PRESETS.values():
                 if preset.zero_spread == "zero" and preset.baseline != "none":
                     self.assertEqual(one_group([reward] * 7, preset), [0.0] * 7)

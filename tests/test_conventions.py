@@ -113,7 +113,18 @@ class Presets(unittest.TestCase):
     def test_each_stands_under_its_name_and_says_where_it_is_from(self):
         self.assertEqual(
             list(PRESETS),
-            "course grpo dr_grpo dapo gspo rloo reinforce++ trl verl openrlhf".split(),
+            [
+                "course",
+                "grpo",
+                "dr_grpo",
+                "dapo",
+                "gspo",
+                "rloo",
+                "reinforce++",
+                "trl",
+                "verl",
+                "openrlhf",
+            ],
         )
         for name, preset in PRESETS.items():
             self.assertEqual(preset.name, name)

@@ -2,8 +2,8 @@
 probability, through the shipped code.
 
 A group-relative update is a random vector: groups of G episodes are drawn, compared,
-and turned into a step. Here all groups are drawn, so its mean is a number, held against the
-exact gradient of the oracle, which knows no groups.
+and turned into a step. Here all groups are drawn, so the mean is a number and is held
+against the exact gradient of the oracle: the oracle knows no groups.
 
     hard, 2 turns      26 episodes     26^2 and 26^3 groups
     lookup, 3 turns   106 episodes    106^2 groups

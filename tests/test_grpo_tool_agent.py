@@ -89,7 +89,8 @@ class Estimators(unittest.TestCase):
         """Updates to 95 % of the optimum: the median of 5 seeds, at most 1.5 times."""
         first = variants.one_of_each(TASKS)
         sheets = [
-            outcomes(first[kind], lambda e, t: COURSE_REWARD(e, t).total) for kind in KINDS
+            outcomes(first[kind], COURSE_REWARD.total)
+            for kind in KINDS
         ]
         goal = 0.95 * sum(OPTIMUM.values()) / 3
 
@@ -118,7 +119,9 @@ class Resuming(unittest.TestCase):
         straight = train(TASKS, Config(updates=40))
         half = train(TASKS, Config(updates=20))
         saved = json.dumps(half.to_dict())
-        resumed = train(TASKS, Config(updates=40), state=State.from_dict(json.loads(saved)))
+        resumed = train(
+            TASKS, Config(updates=40), state=State.from_dict(json.loads(saved))
+        )
         self.assertEqual(json.dumps(resumed.to_dict()), json.dumps(straight.to_dict()))
         self.assertEqual(resumed.update, 40)
 
@@ -203,7 +206,9 @@ class TwoStepsABatch(unittest.TestCase):
 class Metrics(unittest.TestCase):
     def test_they_start_uniform_and_end_decided(self):
         metrics = train(TASKS, Config()).metrics
-        self.assertAlmostEqual(metrics[0]["entropy"], 1.79, delta=0.05)  # log 6 = 1.7918
+        self.assertAlmostEqual(
+            metrics[0]["entropy"], 1.79, delta=0.05
+        )  # log 6 = 1.7918
         self.assertLess(metrics[-1]["entropy"], 0.05)
         self.assertLess(metrics[0]["kl_reference"], 0.05)
         self.assertGreater(metrics[-1]["kl_reference"], 1.7)  # KL to uniform: log 6 - H
@@ -248,13 +253,19 @@ class Variants(unittest.TestCase):
     def test_the_stored_rows_name_the_variants(self):
         stored = load("variants.json")
         for experiment, rows in variants.EXPERIMENTS.items():
-            self.assertEqual(list(stored[experiment]), [variant.name for variant in rows])
+            self.assertEqual(
+                list(stored[experiment]), [variant.name for variant in rows]
+            )
 
     def test_adding_five_to_every_reward_breaks_only_what_has_no_baseline(self):
         lookup = self.stored("baseline", "no baseline, +5", "success", "lookup")
         self.assertLess(max(lookup), 0.05)
-        self.assertGreater(min(self.stored("baseline", "group mean, +5", "success", "lookup")), 0.9)
-        self.assertGreater(min(self.stored("baseline", "no baseline", "success", "lookup")), 0.9)
+        self.assertGreater(
+            min(self.stored("baseline", "group mean, +5", "success", "lookup")), 0.9
+        )
+        self.assertGreater(
+            min(self.stored("baseline", "no baseline", "success", "lookup")), 0.9
+        )
 
     def test_paid_calls_are_a_hack_that_is_learnt_and_then_cured(self):
         report = reports(PAID_CALLS)
@@ -268,8 +279,12 @@ class Variants(unittest.TestCase):
     def test_small_costs_the_estimator_gives_up_and_exact_ascent_does_not(self):
         self.assertLess(reports(SMALL_COSTS)["lookup"].success, 0.05)
         name = "give up, small costs"
-        self.assertLess(max(self.stored(name, "std scaling", "success", "lookup")), 0.05)
-        self.assertGreater(min(self.stored(name, "solved groups only", "success", "lookup")), 0.98)
+        self.assertLess(
+            max(self.stored(name, "std scaling", "success", "lookup")), 0.05
+        )
+        self.assertGreater(
+            min(self.stored(name, "solved groups only", "success", "lookup")), 0.98
+        )
         no_std = self.stored(name, "no std scaling", "success", "lookup")
         self.assertGreater(statistics.median(no_std), 0.95)
         value, _ = list(variants.climb(SMALL_COSTS, TASKS, 10.0, 30))[-1]
@@ -280,13 +295,21 @@ class Variants(unittest.TestCase):
         self.assertLess(value, 0.72 * variants.best_mean(LARGE_COSTS, TASKS))
         self.assertLess(exact(policy, SHEETS)["lookup"].success, 0.05)
         name = "give up, large costs"
-        self.assertLess(max(self.stored(name, "std scaling", "success", "lookup")), 0.05)
-        self.assertGreater(min(self.stored(name, "solved groups only", "success", "lookup")), 0.98)
+        self.assertLess(
+            max(self.stored(name, "std scaling", "success", "lookup")), 0.05
+        )
+        self.assertGreater(
+            min(self.stored(name, "solved groups only", "success", "lookup")), 0.98
+        )
 
     def test_a_mean_over_tokens_dilutes_the_choice_and_a_sum_does_not(self):
         slow = {"updates": 40, "learning_rate": 2.0}
-        diluted = reports(switches={"unit": "token", "aggregation": "batch_mean"}, **slow)
-        summed = reports(switches={"unit": "token", "aggregation": "episode_sum"}, **slow)
+        diluted = reports(
+            switches={"unit": "token", "aggregation": "batch_mean"}, **slow
+        )
+        summed = reports(
+            switches={"unit": "token", "aggregation": "episode_sum"}, **slow
+        )
         self.assertLess(diluted["hard"].success, 0.3)
         self.assertGreater(summed["hard"].success, 0.8)
 

@@ -162,7 +162,7 @@ class Gradient(ObjectiveCase):
                 if not active:
                     continue
                 mean = math.fsum(move for move, _ in active) / len(active)
-                for move, gain in [*active, *((mean, gain) for _, gain in active)]:
+                for move in (mean, *(move for move, _ in active)):
                     distance = min(abs(move - bend) for bend in BENDS)
                     self.assertGreater(distance, 100 * self.STEP)
                 sides |= {(interval(move), gain > 0) for move, gain in active}
@@ -655,9 +655,9 @@ class Errors(ObjectiveCase):
                 ([[1.0, 1.0], [1.0, 1.0]], rf"{name}\[1\]: 2 .*1 logprobs\[1\]"),
                 ([[1.0], [1.0]], rf"{name}\[0\]: 1 .*2 logprobs\[0\]"),
             ):
-                with self.subTest(array=name, rows=rows):
-                    with self.assertRaisesRegex(TrajectoryError, words):
-                        policy_loss(convention=convention, **{**good, name: rows})
+                refused = self.assertRaisesRegex(TrajectoryError, words)
+                with self.subTest(array=name, rows=rows), refused:
+                    policy_loss(convention=convention, **{**good, name: rows})
 
     def test_stored_log_probs_are_required_case_f06(self):
         # Case f06 (trl#3120): never fall back to the current ones
@@ -678,11 +678,10 @@ class Errors(ObjectiveCase):
             for junk in (math.nan, math.inf, -math.inf, None, "-1.0"):
                 arrays = bent_batch(0)
                 arrays[field][2][3] = junk
-                with self.subTest(array=name, junk=junk):
-                    with self.assertRaisesRegex(
-                        ObjectiveError, rf"^{name}\[2\]\[3\]: .*{junk}"
-                    ):
-                        arrays.loss(convention)
+                words = rf"^{name}\[2\]\[3\]: .*{junk}"
+                refused = self.assertRaisesRegex(ObjectiveError, words)
+                with self.subTest(array=name, junk=junk), refused:
+                    arrays.loss(convention)
 
     def test_nothing_is_changed_in_place(self):
         arrays, twin = bent_batch(0), bent_batch(0)

@@ -274,7 +274,7 @@ class Gradient(unittest.TestCase):
         start = math.fsum(expectation(policy, lines) for lines in sheets) / 3
         values = [start, *ascend(policy, sheets, 1.0, 20)]
         self.assertEqual(len(values), 21)
-        self.assertTrue(all(a < b for a, b in zip(values, values[1:])))
+        self.assertTrue(all(a < b for a, b in itertools.pairwise(values)))
         now = math.fsum(expectation(policy, lines) for lines in sheets) / 3
         self.assertAlmostEqual(values[-1], now, delta=1e-12)
         # the first step is the mean of the gradients, one times the rate

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import subprocess
@@ -65,7 +66,9 @@ class Tour(unittest.TestCase):
         self.assertEqual(stored["seed"], 0)
         reports = as_reports(stored["exact"]), as_reports(stored["sampled"])
         row = render.honest_row("seed 0, live", *reports)
-        self.assertIn(" ".join(row).split(), [x.split() for x in self.text.splitlines()])
+        self.assertIn(
+            " ".join(row).split(), [x.split() for x in self.text.splitlines()]
+        )
         self.assertIn("optimum       1.000 1.000 1.000", self.text)
 
     def test_it_ends_by_naming_something_that_exists(self):
@@ -88,9 +91,9 @@ class CommandLine(unittest.TestCase):
             self.assertIn(f"unknown argument {named}", done.stderr)
 
     def test_the_tour_by_name_is_the_tour(self):
-        with mock.patch.object(sys, "argv", ["agentic_rl", "tour"]):
-            with mock.patch.dict(cli.COMMANDS, {"tour": lambda: 7}):
-                self.assertEqual(cli.main(), 7)
+        argv = mock.patch.object(sys, "argv", ["agentic_rl", "tour"])
+        with argv, mock.patch.dict(cli.COMMANDS, {"tour": lambda: 7}):
+            self.assertEqual(cli.main(), 7)
 
     @unittest.skipIf(os.name == "nt", "pipes close differently there")
     def test_a_reader_that_stops_reading_gets_no_traceback(self):
@@ -158,7 +161,7 @@ class Rendering(unittest.TestCase):
             ends = [(int(span[1]), int(span[2])) for span in spans if span]
             self.assertEqual(ends[0][0], 0)
             self.assertEqual(ends[-1][1], len(episode.tokens) - 1)
-            for (_, last), (first, _) in zip(ends, ends[1:]):
+            for (_, last), (first, _) in itertools.pairwise(ends):
                 self.assertEqual(first, last + 1)
 
 

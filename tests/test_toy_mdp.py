@@ -116,7 +116,9 @@ class Reinforce(unittest.TestCase):
             for _ in range(16):
                 steps = play(lambda state: policy.sample(state, rng)[0])
                 returns = returns_to_go([s.reward for s in steps], [1] * len(steps))
-                decisions += [(s.state, s.action, g / 16) for s, g in zip(steps, returns)]
+                decisions += [
+                    (s.state, s.action, g / 16) for s, g in zip(steps, returns)
+                ]
             policy.move(weighted_score(policy, decisions), 0.5)
         self.assertGreater(policy.probability("start", "work"), 0.95)
         self.assertGreater(policy.probability("ready", "take"), 0.95)
@@ -172,13 +174,17 @@ class Script(unittest.TestCase):
             row = next(row for row in table if row[:2] == name)
             error = float(row[-1]) / math.sqrt(400)
             self.assertLess(abs(float(row[-3]) - float(exact[1])), 3 * error)
-            self.assertLess(abs(float(row[-2]) - float(exact[2])), 0.02)  # 3 * ~0.13 / 20
+            self.assertLess(
+                abs(float(row[-2]) - float(exact[2])), 0.02
+            )  # 3 * ~0.13 / 20
             scattered.append(float(row[-1]))
         self.assertLess(scattered[1], scattered[0], "a baseline makes it scatter less")
 
     def test_the_zero_loss_moves_the_policy(self):
         self.assertIn("loss = mean of -ratio * A = 0.0000", self.text)
-        self.assertIn("moves pi(work|start): 0.5000 -> 0.6225", self.text)  # sigmoid(0.5)
+        self.assertIn(
+            "moves pi(work|start): 0.5000 -> 0.6225", self.text
+        )  # sigmoid(0.5)
         self.assertAlmostEqual(1 / (1 + math.exp(-0.5)), 0.6225, places=4)
 
 

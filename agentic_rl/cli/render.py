@@ -54,7 +54,9 @@ def _cell(value: Any) -> str:
 
 def _is_numeric(column: Sequence[str]) -> bool:
     shown = [text for text in column if text]
-    return bool(shown) and all(text[-1].isdigit() or text in ("null", "-") for text in shown)
+    return bool(shown) and all(
+        text[-1].isdigit() or text in ("null", "-") for text in shown
+    )
 
 
 def paragraph(text: str) -> str:
@@ -77,7 +79,9 @@ def messages(conversation: Sequence[Message]) -> str:
             rows.append((role, call["id"], f"{function['name']}({arguments})"))
         if message["content"] or not message.get("tool_calls"):
             rows.append((role, message.get("tool_call_id", ""), message["content"]))
-    return "\n".join(wrapped(f"{role:<9}  {mark:<6}  ", text) for role, mark, text in rows)
+    return "\n".join(
+        wrapped(f"{role:<9}  {mark:<6}  ", text) for role, mark, text in rows
+    )
 
 
 def tokens(trajectory: Trajectory) -> str:

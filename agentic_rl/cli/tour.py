@@ -89,7 +89,10 @@ def agent_loop(episode: Trajectory) -> None:
     ]
     print(render.table(["turn", "state", "choice", "log pi"], rows))
     print()
-    print("observations:", ", ".join(f"{o.kind} {o.content}" for o in episode.observations))
+    print(
+        "observations:",
+        ", ".join(f"{o.kind} {o.content}" for o in episode.observations),
+    )
 
 
 def trajectory(episode: Trajectory) -> None:
@@ -146,7 +149,9 @@ def advantage(group: list[Trajectory]) -> list[float]:
     print()
     rows = [
         (name, value, value - mean, square, result)
-        for name, value, square, result in zip(GOLDEN_NAMES, rewards, squares, advantages)
+        for name, value, square, result in zip(
+            GOLDEN_NAMES, rewards, squares, advantages
+        )
     ]
     head = ["episode", "reward", "reward - mean", "squared", "advantage"]
     print(render.table(head, rows))
@@ -229,7 +234,10 @@ def closed_loop() -> State:
     }
     shown = [0, 4, 9, 19, 29, 39, 49, config.updates - 1]
     rows = [
-        (str(update + 1), *(render.number(state.metrics[update][key], 2) for key in columns))
+        (
+            str(update + 1),
+            *(render.number(state.metrics[update][key], 2) for key in columns),
+        )
         for update in shown
     ]
     print(render.table(["update", *columns.values()], rows))
@@ -248,7 +256,10 @@ def before_and_after(state: State) -> None:
         )
     )
     task = next(task for task in held_out_tasks() if kind_of(task.question) == "lookup")
-    for name, policy in (("untrained", start(Config()).policy), ("trained", state.policy)):
+    for name, policy in (
+        ("untrained", start(Config()).policy),
+        ("trained", state.policy),
+    ):
         episode = run_episode(policy, task, random.Random(SHOWN_SEED))
         attach([episode], [COURSE_REWARD(episode, task)])
         print(f"\n{name}, reward {render.number(episode.reward)}")

@@ -28,7 +28,9 @@ SPREAD_BATCHES = 400  # batches drawn to see how an estimate scatters
 Episode = list[Step]
 
 
-def sample_episodes(policy: SoftmaxPolicy, count: int, rng: random.Random) -> list[Episode]:
+def sample_episodes(
+    policy: SoftmaxPolicy, count: int, rng: random.Random
+) -> list[Episode]:
     """``count`` episodes under the policy."""
     return [play(lambda state: policy.sample(state, rng)[0]) for _ in range(count)]
 
@@ -60,16 +62,17 @@ def reinforce(
 
 def exact_gradient(policy: SoftmaxPolicy) -> Gradient:
     """dJ/dlogits in closed form: p(s visited) * pi(a|s) * (Q(s, a) - V(s))."""
-    take, work = (policy.probability("ready", action) for action in ACTIONS)
     values = {"ready": {"take": 3.0, "work": 0.0}}
-    values["start"] = {"take": 1.0, "work": 3.0 * take}
+    later = policy.probability("ready", "take") * 3.0
+    values["start"] = {"take": 1.0, "work": later}
     visits = {"start": 1.0, "ready": policy.probability("start", "work")}
     gradient = {}
     for state in STATES:
         chances = policy.probabilities(state)
         value = math.fsum(p * values[state][a] for p, a in zip(chances, ACTIONS))
         gradient[state] = [
-            visits[state] * p * (values[state][a] - value) for p, a in zip(chances, ACTIONS)
+            visits[state] * p * (values[state][a] - value)
+            for p, a in zip(chances, ACTIONS)
         ]
     return gradient
 
@@ -158,13 +161,19 @@ def show_one_update(policy: SoftmaxPolicy, episodes: list[Episode]) -> None:
     head = ["state", "action", "logit", "gradient", "new", "pi", "new pi"]
     print(render.table(head, rows))
     print()
-    print("gradient = mean over episodes of return * score; new = logit + rate * gradient")
+    print(
+        "gradient = mean over episodes of return * score; new = logit + rate * gradient"
+    )
     before, now = exact_return(policy.probability), exact_return(after.probability)
     print(f"exact return: {before:.4f} -> {now:.4f}")
 
 
 def show_estimator(policy: SoftmaxPolicy) -> None:
-    print(render.heading("The estimator and the exact gradient; what a baseline does", "00.6"))
+    print(
+        render.heading(
+            "The estimator and the exact gradient; what a baseline does", "00.6"
+        )
+    )
     rng = random.Random(SEED)
     baseline = exact_return(policy.probability)
     exact = exact_gradient(policy)
@@ -202,7 +211,10 @@ def show_learning() -> None:
             episodes = sample_episodes(policy, BATCH, rng)
             baseline = mean_return(episodes) if name == "with baseline" else 0.0
             policy.move(reinforce(policy, episodes, baseline), RATE)
-        work, take = policy.probability("start", "work"), policy.probability("ready", "take")
+        work, take = (
+            policy.probability("start", "work"),
+            policy.probability("ready", "take"),
+        )
         rows.append((name, *curve, work, take))
     head = ["J after updates:", *(str(u) for u in range(0, updates + 1, 15))]
     print(render.table([*head, "work|start", "take|ready"], rows))

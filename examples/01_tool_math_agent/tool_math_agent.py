@@ -48,7 +48,9 @@ def show_tasks() -> None:
     print(render.heading("Three kinds of task, two tools", "01.1"))
     rows = [(kind, task.question, task.answer) for kind, task in TASKS.items()]
     print(render.table(["kind", "question", "answer"], sorted(rows)))
-    print("\nThe kind is read from the question's words. The tools, as a model sees them:\n")
+    print(
+        "\nThe kind is read from the question's words. The tools, as a model sees them:\n"
+    )
     for schema in ToolMath(TASKS["lookup"]).tools.schemas():
         function = schema["function"]
         print(f"{function['name']}: {function['description']}")
@@ -128,7 +130,9 @@ def show_edge() -> None:
 
 
 def show_tokens() -> None:
-    print(render.heading("Tokens and masks: an error observation is masked too", "01.8"))
+    print(
+        render.heading("Tokens and masks: an error observation is masked too", "01.8")
+    )
     episode = play(agent("broken JSON"), TASKS["hard"])
     print(render.tokens(episode))
     inputs, targets, target_mask = next_token(episode.tokens, episode.loss_mask)
@@ -137,7 +141,9 @@ def show_tokens() -> None:
         f"{len(episode.tokens)} tokens give {len(inputs)} inputs, {len(targets)} targets, "
         f"and a target mask with {sum(target_mask)} ones."
     )
-    print(f"The reward lands on token {last_trainable(episode.loss_mask)}, the last with mask 1.")
+    print(
+        f"The reward lands on token {last_trainable(episode.loss_mask)}, the last with mask 1."
+    )
 
 
 def show_truncation() -> None:
@@ -187,7 +193,9 @@ def show_edges() -> None:
     rows = []
     for name, rewards in cases.items():
         for convention in (COURSE, VERL):
-            rows.append((name, convention.name, advantages_or_error(rewards, convention)))
+            rows.append(
+                (name, convention.name, advantages_or_error(rewards, convention))
+            )
     print(render.table(["rewards", "convention", "advantages"], rows))
     print()
     for name, rewards in cases.items():

@@ -17,8 +17,14 @@ from agentic_rl import variants
 from agentic_rl.cli import render
 from agentic_rl.cli.storage import load
 from agentic_rl.cli.terminal import Progress, run
-from agentic_rl.conventions import COURSE, Convention
-from agentic_rl.evaluation import ByKind, answer_sheets, as_reports, exact, training_tasks
+from agentic_rl.conventions import Convention
+from agentic_rl.evaluation import (
+    ByKind,
+    answer_sheets,
+    as_reports,
+    exact,
+    training_tasks,
+)
 from agentic_rl.grpo import Config, State, train
 from agentic_rl.objective import Loss, policy_loss
 from agentic_rl.reward import COURSE_REWARD, Reward
@@ -63,7 +69,10 @@ def show_default() -> State:
         "largest_ratio": "ratio",
     }
     rows = [
-        (str(update), *(render.number(state.metrics[update - 1][key], 2) for key in columns))
+        (
+            str(update),
+            *(render.number(state.metrics[update - 1][key], 2) for key in columns),
+        )
         for update in (1, 2, 3, 5, 10, 20, 30, 40, 50, 60)
     ]
     print(render.table(["upd.", *columns.values()], rows, gap=1))
@@ -81,7 +90,11 @@ def show_default() -> State:
 
 
 def show_two_steps(losses: list[Loss]) -> None:
-    print(render.heading("Two steps on one batch: why ratio and clip need the second", "02.2"))
+    print(
+        render.heading(
+            "Two steps on one batch: why ratio and clip need the second", "02.2"
+        )
+    )
     rows = [
         (
             f"{update}",
@@ -122,7 +135,13 @@ def show_own_advantage(default: State) -> None:
     own = train(TASKS, Config(seed=SEED), advantage=sign_advantage)
     updates = (1, 3, 5, 10, 20, 40, 60)
     rows = [
-        (name, *(render.number(state.metrics[update - 1]["reward"], 2) for update in updates))
+        (
+            name,
+            *(
+                render.number(state.metrics[update - 1]["reward"], 2)
+                for update in updates
+            ),
+        )
         for name, state in (("group_advantages", default), ("sign_advantage", own))
     ]
     print(render.table(["mean reward at update", *map(str, updates)], rows))
@@ -184,7 +203,9 @@ def show_ascent(name: str, reward: Reward) -> None:
     )
     stored = load("ascents.json")[name]
     never = f"not in {variants.MAX_ASCENT}"
-    shown = ", ".join(f"{count or never} at rate {rate}" for rate, count in stored.items())
+    shown = ", ".join(
+        f"{count or never} at rate {rate}" for rate, count in stored.items()
+    )
     print(render.paragraph(f"Updates to 95 % of the optimum that way: {shown}."))
 
 
