@@ -147,6 +147,8 @@ class Convention:
         )
         self._require("max_length", "at least 1", lambda value: value >= 1)
         self._require("discount", "0 to 1", lambda value: 0 <= value <= 1)
+        if self.kl_weight and self.kl_place == "none":
+            raise ConventionError('kl_weight: other than 0 needs a kl_place')
         if self.discount != 1 and self.returns == "episode":
             raise ConventionError('discount: other than 1 needs returns="to_go"')
 
@@ -265,6 +267,7 @@ REINFORCE_PLUS_PLUS = Convention(
     source="REINFORCE++, arXiv 2501.03262",
     baseline="none",
     std="none",
+    unscored="refuse",
     returns="to_go",
     whiten=True,
     ddof=1,
@@ -279,6 +282,7 @@ REINFORCE_PLUS_PLUS = Convention(
     notes=(
         ("ddof", "unstated; we chose 1"),
         ("std_epsilon", "unstated; we chose 1e-8, under the root"),
+        ("unscored", "unstated; we chose refuse: whitening would give it an advantage"),
         ("kl_weight", "differs by experiment; we chose 0.001"),
         ("kl_place", "the paper charges each token; here the episode's sum is charged"),
     ),

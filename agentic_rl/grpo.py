@@ -91,8 +91,8 @@ class State:
             "policy": self.policy.to_dict(),
             "reference": self.reference.to_dict(),
             "rng": [version, list(internal), gauss],
-            "queue": self.queue,
-            "metrics": self.metrics,
+            "queue": list(self.queue),
+            "metrics": [dict(update) for update in self.metrics],
         }
 
     @classmethod

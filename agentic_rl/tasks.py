@@ -24,7 +24,8 @@ from agentic_rl.messages import MessageError, parse_json
 KINDS = ("easy", "hard", "lookup")
 PRICE = "price"  # the name that stands in an expression until the price is known
 
-_SMALL_SUM = re.compile(r"(?<![\w.])[0-9](?: ?[+-] ?[0-9])+(?![\w.]| ?[-+*/%])")
+_RUN = re.compile(r"[-+(]*[0-9][-+*/%().0-9 ]*")  # of digits and operators
+_SMALL_SUM = re.compile(r"[0-9](?: ?[+-] ?[0-9])+")
 _ARITHMETIC = re.compile(r"[0-9)]\s*(?:\*\*|//|[-+*/%])\s*[(+-]*[0-9.]")
 
 _ITEMS = (
@@ -69,9 +70,11 @@ def kind_of(question: str) -> str:
     A sum of single digits is easy, any other arithmetic is hard, and a question that
     names no arithmetic needs something looked up first.
     """
-    if not _ARITHMETIC.search(question):
+    runs = [run.strip(" .") for run in _RUN.findall(question)]
+    sums = [run for run in runs if _ARITHMETIC.search(run)]
+    if not sums:
         return "lookup"
-    return "easy" if _SMALL_SUM.search(question) else "hard"
+    return "easy" if all(_SMALL_SUM.fullmatch(run) for run in sums) else "hard"
 
 
 def with_price(expression: str, price: str) -> str:

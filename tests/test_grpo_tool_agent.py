@@ -88,10 +88,7 @@ class Estimators(unittest.TestCase):
     def test_leave_one_out_keeps_up_with_exact_ascent(self):
         """Updates to 95 % of the optimum: the median of 5 seeds, at most 1.5 times."""
         first = variants.one_of_each(TASKS)
-        sheets = [
-            outcomes(first[kind], COURSE_REWARD.total)
-            for kind in KINDS
-        ]
+        sheets = [outcomes(first[kind], COURSE_REWARD.total) for kind in KINDS]
         goal = 0.95 * sum(OPTIMUM.values()) / 3
 
         def value(policy):

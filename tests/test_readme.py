@@ -1,0 +1,377 @@
+"""The READMEs say what the programs print, and both languages say the same."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import re
+import runpy
+import statistics
+import unittest
+from pathlib import Path
+
+from agentic_rl.cli import render, tour
+from agentic_rl.cli.storage import load
+from agentic_rl.evaluation import ByKind, as_reports, mean_report
+from agentic_rl.golden import GOLDEN_NAMES, golden_group
+from agentic_rl.tasks import KINDS
+from agentic_rl.variants import EXPERIMENTS
+
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = {
+    "00_toy_mdp": "toy_policy_update.py",
+    "01_tool_math_agent": "tool_math_agent.py",
+    "02_grpo_tool_agent": "grpo_tool_agent.py",
+}
+FOLDERS = (ROOT, *(ROOT / "examples" / name for name in SCRIPTS))
+NAMES = ("README.md", "README.en.md")
+COMMANDS = "python3 -m agentic_rl\npython3 -m unittest discover -s tests\n"
+
+CODE = re.compile(r"^```[a-z]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+NUMBER = re.compile(r"\d+\.\d+")
+VERSION = re.compile(r"Python \d+\.\d+")
+SECTION = re.compile(r"\b0\d\.\d+\b")
+MACHINE = re.compile(r"/(?:home|root|Users|tmp|work|mnt|opt|usr)\b|[A-Z]:\\|~/|file://")
+FULL_WIDTH = re.compile(r"[\u3000-\u303f\uff00-\uffef]")
+HAN = re.compile(r"[\u4e00-\u9fff]")
+
+
+def read(path: Path) -> str:
+    """The text of a README."""
+    return path.read_text(encoding="utf-8")
+
+
+def readmes() -> list[tuple[Path, str]]:
+    """(path, text) of all of them."""
+    return [
+        (folder / name, read(folder / name)) for folder in FOLDERS for name in NAMES
+    ]
+
+
+def pairs() -> list[tuple[str, str]]:
+    """(Chinese, English) of each page."""
+    return [(read(folder / NAMES[0]), read(folder / NAMES[1])) for folder in FOLDERS]
+
+
+def code_blocks(text: str) -> list[str]:
+    """What stands between the fences."""
+    return CODE.findall(text)
+
+
+def prose(text: str) -> str:
+    """The text without its code blocks."""
+    return CODE.sub("", text)
+
+
+def title(text: str) -> str:
+    """Which page a failure is about."""
+    return text.splitlines()[0]
+
+
+def headings(text: str) -> list[str]:
+    """The marks of the headings: their levels, in order."""
+    return re.findall(r"^(#+) ", prose(text), re.MULTILINE)
+
+
+def tables(text: str) -> list[list[list[str]]]:
+    """Each table as rows of cells; the line under the head is left out."""
+    found: list[list[list[str]]] = [[]]
+    for line in prose(text).splitlines():
+        if not line.startswith("|"):
+            found.append([])
+        elif not re.fullmatch(r"[|:\- ]+", line):
+            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+    return [table for table in found if table]
+
+
+def links(text: str) -> list[str]:
+    """The targets of the links."""
+    return re.findall(r"\]\(([^)]+)\)", text)
+
+
+def printed(main) -> str:
+    """What a program's main prints."""
+    with contextlib.redirect_stdout(io.StringIO()) as page:
+        main()
+    return page.getvalue()
+
+
+def chapter(name: str) -> str:
+    """What a chapter's script prints.
+
+    The experiments of chapter 02 are not run again: their stored rows are taken for
+    theirs, which scripts/make_results.py --check holds to be the same.
+    """
+    module = runpy.run_path(str(ROOT / "examples" / name / SCRIPTS[name]))
+    if "DONE" in module:
+        stored = load("variants.json")
+        for experiment, variants in EXPERIMENTS.items():
+            for variant in variants:
+                rows = stored[experiment][variant.name]
+                module["DONE"][variant.reward, variant.config(0)] = as_reports(rows[0])
+    return printed(module["main"])
+
+
+def values(text: str) -> set[float]:
+    """The numbers with a decimal point, without signs; no versions, no section numbers."""
+    return {
+        float(number)
+        for number in NUMBER.findall(SECTION.sub("", VERSION.sub("", text)))
+    }
+
+
+class BothLanguages(unittest.TestCase):
+    def test_the_same_headings(self):
+        for chinese, english in pairs():
+            self.assertEqual(headings(chinese), headings(english), title(english))
+
+    def test_the_same_code(self):
+        for chinese, english in pairs():
+            self.assertEqual(code_blocks(chinese), code_blocks(english), title(english))
+
+    def test_tables_of_the_same_shape(self):
+        for chinese, english in pairs():
+            shapes = [
+                [[len(row) for row in table] for table in tables(text)]
+                for text in (chinese, english)
+            ]
+            self.assertEqual(*shapes, title(english))
+
+    def test_the_same_lists_and_questions(self):
+        for chinese, english in pairs():
+            for mark in ("\n- ", "<details>", "</details>", "<summary>"):
+                self.assertEqual(
+                    chinese.count(mark), english.count(mark), (mark, title(english))
+                )
+
+    def test_the_same_numbers_links_and_names_in_code(self):
+        for chinese, english in pairs():
+            self.assertEqual(values(chinese), values(english), title(english))
+            names = [re.sub(r"\.en\.md$", ".md", link) for link in links(english)]
+            self.assertEqual(links(chinese)[1:], names[1:], title(english))
+            found = [
+                re.findall(r"`([^`\n]+)`", prose(text)) for text in (chinese, english)
+            ]
+            self.assertEqual(*map(set, found), title(english))
+
+    def test_each_links_to_the_other_near_the_top(self):
+        for chinese, english in pairs():
+            self.assertIn("](README.en.md)", "".join(chinese.splitlines()[:6]))
+            self.assertIn("](README.md)", "".join(english.splitlines()[:6]))
+
+    def test_a_line_of_chinese_prose_uses_its_own_punctuation(self):
+        for folder in FOLDERS:
+            for line in prose(read(folder / "README.md")).splitlines():
+                self.assertNotRegex(line, rf"{HAN.pattern}[,;:?!()]", line)
+                glued = rf"{HAN.pattern}[A-Za-z0-9`]|[A-Za-z0-9`]{HAN.pattern}"
+                self.assertNotRegex(line, glued, line)
+            english = read(folder / "README.en.md").splitlines()
+            for line in english[:2] + english[3:]:
+                if "(README.md)" not in line:
+                    self.assertNotRegex(line, FULL_WIDTH)
+                    self.assertNotRegex(line, HAN)
+
+
+class Promises(unittest.TestCase):
+    """What a README names is there."""
+
+    def test_every_link_leads_to_something(self):
+        for path, text in readmes():
+            for link in links(text):
+                self.assertNotRegex(link, r"^[a-z]+:", "expected a relative link")
+                self.assertTrue(
+                    (path.parent / link.split("#")[0]).exists(), (path, link)
+                )
+
+    def test_every_command_runs_something_that_is_there(self):
+        for path, text in readmes():
+            for command in re.findall(r"\b(?:python3|bash) [^`|\n]+", text):
+                program, *arguments = command.split()
+                if arguments[0] == "-m":
+                    self.assertIn(
+                        arguments[1], ("agentic_rl", "unittest"), (path, command)
+                    )
+                else:
+                    self.assertTrue((ROOT / arguments[0]).is_file(), (path, command))
+                if arguments[:2] == ["-m", "unittest"]:
+                    self.assertTrue((ROOT / arguments[-1]).is_dir(), (path, command))
+
+    def test_every_file_named_in_code_is_there(self):
+        for path, text in readmes():
+            for name in re.findall(r"`([\w./]+/[\w.]+)`", text):
+                self.assertTrue((ROOT / name).exists(), (path, name))
+
+    def test_no_path_of_a_machine_and_no_address(self):
+        for path, text in readmes():
+            for line in text.splitlines():
+                self.assertNotRegex(line, MACHINE, path)
+                self.assertNotRegex(line, r"https?://|\b[\w.]+@[\w.]+\b", path)
+
+    def test_no_shouting(self):
+        for path, text in readmes():
+            self.assertNotRegex(text.replace("!=", ""), "[!\uff01]", path)
+
+    def test_they_stay_short(self):
+        for path, text in readmes():
+            most = 170 if path.parent == ROOT else 65
+            self.assertLessEqual(len(text.splitlines()), most, path)
+
+
+class TopOfThePage(unittest.TestCase):
+    def test_the_two_commands_come_first(self):
+        for name in NAMES:
+            text = read(ROOT / name)
+            self.assertEqual(code_blocks(text)[0], COMMANDS)
+            above = text[: text.index("```")]
+            self.assertEqual(headings(above), ["#"])
+            self.assertLessEqual(len(above.split("\n\n")), 5)
+            self.assertIn("`git clone <this repository>`", above)
+
+
+class Golden(unittest.TestCase):
+    """Computed here once more, without the package's advantage."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.rewards = [episode.reward for episode in golden_group()]
+        cls.mean = statistics.fmean(cls.rewards)
+        cls.std = statistics.stdev(cls.rewards)
+
+    def test_the_table(self):
+        for name in NAMES:
+            rows = tables(read(ROOT / name))[0][1:]
+            self.assertEqual([row[0] for row in rows], list(GOLDEN_NAMES))
+            for row, reward in zip(rows, self.rewards):
+                gap = reward - self.mean
+                self.assertEqual(row[2:4], [f"{reward:g}", f"{gap:.4g}"])
+                self.assertEqual(row[4], f"{gap / self.std:.4f}")
+
+    def test_the_sums_in_the_text(self):
+        mean = f"({' + '.join(f'{r:g}' for r in self.rewards)}) / 4 = {self.mean:.4g}"
+        first = self.rewards[0] - self.mean
+        sums = mean, f"{first:.4g} / {self.std:.4f} = {first / self.std:.4f}"
+        for name in NAMES:
+            for line in sums:
+                self.assertIn(line, read(ROOT / name))
+        self.assertRegex(read(ROOT / NAMES[0]), rf"（std）是 {self.std:.4f}")
+        self.assertRegex(
+            read(ROOT / NAMES[1]), rf"standard deviation is {self.std:.4f}"
+        )
+
+
+class HonestTable(unittest.TestCase):
+    """data/results.json, written as the README's table writes it."""
+
+    def row(self, exact: ByKind, sampled: ByKind | None = None) -> list[str]:
+        cells = []
+        for kind in KINDS:
+            drawn = f" ({sampled[kind].success:.3f})" if sampled else ""
+            cells.append(f"{exact[kind].success:.3f}{drawn}")
+        everywhere = mean_report(exact.values())
+        cells.append(", ".join(render.number(exact[kind].calls, 2) for kind in KINDS))
+        return [*cells, f"{100 * everywhere.invalid:.2f}", f"{everywhere.reward:.3f}"]
+
+    def rows(self) -> list[list[str]]:
+        stored = load("results.json")
+        plain = [
+            self.row(
+                as_reports(stored[name]["exact"]), as_reports(stored[name]["sampled"])
+            )
+            for name in ("untrained", "scripted")
+        ]
+        seeds = [as_reports(row["exact"]) for row in stored["trained"]]
+        drawn = [as_reports(row["sampled"]) for row in stored["trained"]]
+        seeds.sort(key=lambda seed: mean_report(seed.values()).reward)
+        exact = {kind: mean_report(seed[kind] for seed in seeds) for kind in KINDS}
+        sampled = {kind: mean_report(seed[kind] for seed in drawn) for kind in KINDS}
+        best = self.row(as_reports(stored["optimum"]["exact"]))
+        return [
+            *plain,
+            self.row(exact, sampled),
+            self.row(seeds[0]),
+            self.row(seeds[-1]),
+            best,
+        ]
+
+    def test_every_cell(self):
+        for name in NAMES:
+            table = tables(read(ROOT / name))[-1]
+            self.assertEqual([row[1:] for row in table[1:]], self.rows())
+
+    def test_the_number_of_seeds(self):
+        self.assertEqual(len(load("results.json")["trained"]), 5)
+
+
+class Package(unittest.TestCase):
+    def files(self, name: str) -> list[str]:
+        """The files of the README's map of the package, in its order."""
+        return [
+            re.findall(r"\[(\w+)\.py\]", row[0])[0]
+            for row in tables(read(ROOT / name))[2][1:]
+        ]
+
+    def test_every_file_is_on_the_map(self):
+        there = {path.stem for path in (ROOT / "agentic_rl").glob("[a-z]*.py")}
+        for name in NAMES:
+            self.assertEqual(sorted(self.files(name)), sorted(there))
+
+    def test_imports_only_go_up(self):
+        for name in NAMES:
+            above: set[str] = set()
+            for file in self.files(name):
+                source = read(ROOT / "agentic_rl" / f"{file}.py")
+                imported = re.findall(
+                    r"^from agentic_rl\.(\w+) import", source, re.MULTILINE
+                )
+                self.assertLessEqual(set(imported), above, file)
+                above.add(file)
+
+    def test_every_chapter_is_on_the_map(self):
+        for name in NAMES:
+            rows = tables(read(ROOT / name))[1][2:]
+            for row, (folder, script) in zip(rows, SCRIPTS.items(), strict=True):
+                self.assertEqual(row[0], folder[:2])
+                self.assertIn(f"[{folder}](examples/{folder}/{name})", row[1])
+                self.assertEqual(row[3], f"`python3 examples/{folder}/{script}`")
+
+
+class Figures(unittest.TestCase):
+    """A number with a decimal point is one that the page's own command prints."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.tour = printed(tour.main)
+        cls.pages = {folder: chapter(folder) for folder in SCRIPTS}
+
+    def test_the_tour_prints_the_numbers_of_the_front_page(self):
+        for name in NAMES:
+            self.assertLessEqual(values(prose(read(ROOT / name))), values(self.tour))
+
+    def test_a_chapter_prints_the_numbers_of_its_page(self):
+        for folder, page in self.pages.items():
+            for name in NAMES:
+                with self.subTest(f"{folder}/{name}"):
+                    text = prose(read(ROOT / "examples" / folder / name))
+                    self.assertEqual(
+                        values(text) - values(page) - values(self.tour), set()
+                    )
+
+    def test_a_chapters_page_lists_its_sections_in_order(self):
+        for folder, page in self.pages.items():
+            printed_ones = re.findall(r" (0\d\.\d+)$", page, re.MULTILINE)
+            self.assertGreater(len(printed_ones), 7)
+            for name in NAMES:
+                text = read(ROOT / "examples" / folder / name)
+                listed = re.findall(r"^- (0\d\.\d+)[:\uff1a]", text, re.MULTILINE)
+                self.assertEqual(listed, printed_ones)
+                self.assertLessEqual(set(SECTION.findall(text)), set(printed_ones))
+
+    def test_a_chapters_page_names_its_command_first(self):
+        for folder, script in SCRIPTS.items():
+            for name in NAMES:
+                blocks = code_blocks(read(ROOT / "examples" / folder / name))
+                self.assertEqual(blocks, [f"python3 examples/{folder}/{script}\n"])
+
+
+if __name__ == "__main__":
+    unittest.main()

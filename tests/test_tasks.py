@@ -1,0 +1,136 @@
+"""Tasks: the kind is read from the question, the answer is exact, faults are named."""
+
+from __future__ import annotations
+
+import json
+import unittest
+
+from agentic_rl.calculator import calculate
+from agentic_rl.messages import parse_json
+from agentic_rl.tasks import (
+    KINDS,
+    TaskError,
+    generate,
+    kind_of,
+    parse_task,
+    read_tasks,
+    with_price,
+    write_tasks,
+)
+
+HARD = {
+    "id": "h1",
+    "question": "What is 12 * 34?",
+    "expression": "12 * 34",
+    "answer": "408",
+}
+LOOKUP = {
+    "id": "l1",
+    "question": "How much do 12 kettles cost?",
+    "expression": "12 * price",
+    "answer": "408",
+    "item": "kettles",
+    "prices": {"kettles": 34, "lamps": "19"},
+}
+
+
+class Kind(unittest.TestCase):
+    def test_the_words_decide(self):
+        for question, kind in (
+            ("What is 3 + 4?", "easy"),
+            ("3+4-1=?", "easy"),
+            ("What is 347 * 86?", "hard"),
+            ("What is 3 * 4?", "hard"),  # a sum of single digits is easy, a product not
+            ("Compute 12 + 7.", "hard"),
+            ("Compute 3 + 4 * 5.", "hard"),
+            ("1.5 + 2?", "hard"),
+            ("(3 + 4) ** 2?", "hard"),
+            ("How much do 12 kettles cost?", "lookup"),
+            ("What do 3 lamps cost?", "lookup"),
+        ):
+            self.assertEqual(kind_of(question), kind, question)
+
+    def test_generated_tasks_read_as_what_they_were_made_to_be(self):
+        for task in generate(40, seed=3):
+            self.assertEqual(kind_of(task.question), task.id.split("-")[0])
+
+
+class Generating(unittest.TestCase):
+    def test_a_seed_gives_the_same_tasks_and_another_gives_others(self):
+        self.assertEqual(generate(10, seed=1), generate(10, seed=1))
+        self.assertNotEqual(generate(10, seed=1), generate(10, seed=2))
+
+    def test_as_many_of_each_kind_no_question_twice_none_that_is_avoided(self):
+        training = generate(30, seed=0)
+        others = generate(30, seed=1, avoid=training)
+        questions = [task.question for task in training + others]
+        self.assertEqual(len(set(questions)), 2 * 3 * 30)
+        for kind in KINDS:
+            self.assertEqual(sum(kind_of(t.question) == kind for t in training), 30)
+
+    def test_every_generated_task_is_a_good_task(self):
+        for task in generate(40, seed=5):
+            self.assertEqual(parse_task(task.to_dict()), task)
+            price = task.prices[task.item] if task.item else "0"
+            self.assertEqual(calculate(with_price(task.expression, price)), task.answer)
+
+    def test_more_easy_questions_than_there_are(self):
+        with self.assertRaisesRegex(TaskError, "easy questions, not 82"):
+            generate(82, seed=0)
+
+
+class Reading(unittest.TestCase):
+    def fault(self, **changes):
+        record = {**LOOKUP, **changes}
+        record = {key: value for key, value in record.items() if value is not ...}
+        with self.assertRaises(TaskError) as caught:
+            read_tasks(["\n", json.dumps(record)], "mine.jsonl")
+        return str(caught.exception)
+
+    def test_there_and_back(self):
+        tasks = generate(5, seed=0)
+        self.assertEqual(read_tasks(write_tasks(tasks).splitlines()), tasks)
+
+    def test_prices_may_be_whole_numbers(self):
+        self.assertEqual(parse_task(LOOKUP).prices, {"kettles": "34", "lamps": "19"})
+
+    def test_each_fault_names_file_line_and_field(self):
+        for changes, named in (
+            ({"id": ""}, "'id'"),
+            ({"question": ...}, "'question'"),
+            ({"question": "What is 3 + 4?"}, "'question'"),
+            ({"answer": "409"}, "'answer': expected '408', got '409'"),
+            ({"answer": 408}, "'answer'"),
+            ({"expression": "12 * "}, "'expression'"),
+            ({"expression": "12 * 34"}, "'expression': expected the word 'price'"),
+            ({"item": "clocks"}, "'prices': no price for the item 'clocks'"),
+            ({"item": ...}, "'item' and 'prices' go together"),
+            ({"prices": []}, "'item' and 'prices' go together"),
+            ({"prices": {"kettles": 3.4}}, "'prices': 'kettles'"),
+            ({"prices": {"kettles": True}}, "'prices': 'kettles'"),
+            ({"price": 1}, "unknown field 'price'"),
+        ):
+            message = self.fault(**changes)
+            self.assertTrue(message.startswith("mine.jsonl:2: "), message)
+            self.assertIn(named, message)
+
+    def test_what_is_no_json_no_object_or_no_task_at_all(self):
+        for lines, said in (
+            (["{"], "mine:1: not valid JSON"),
+            (["[]"], "mine:1: expected an object, got list"),
+            (
+                [json.dumps(HARD), "", json.dumps(HARD)],
+                "mine:3: field 'id': 'h1' stands twice",
+            ),
+            (["", " "], "mine: expected at least one task"),
+        ):
+            with self.assertRaises(TaskError) as caught:
+                read_tasks(lines, "mine")
+            self.assertEqual(str(caught.exception), said)
+
+    def test_json_written_by_others_is_read_strictly(self):
+        self.assertEqual(parse_task(parse_json(json.dumps(HARD))).answer, "408")
+
+
+if __name__ == "__main__":
+    unittest.main()
