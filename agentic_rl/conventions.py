@@ -148,7 +148,7 @@ class Convention:
         self._require("max_length", "at least 1", lambda value: value >= 1)
         self._require("discount", "0 to 1", lambda value: 0 <= value <= 1)
         if self.kl_weight and self.kl_place == "none":
-            raise ConventionError('kl_weight: other than 0 needs a kl_place')
+            raise ConventionError("kl_weight: other than 0 needs a kl_place")
         if self.discount != 1 and self.returns == "episode":
             raise ConventionError('discount: other than 1 needs returns="to_go"')
 

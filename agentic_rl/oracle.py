@@ -14,9 +14,14 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import combinations_with_replacement
 from typing import Any, NamedTuple
 
+from agentic_rl.advantage import group_advantages, spread
 from agentic_rl.agent_loop import Episode, Limits
+from agentic_rl.conventions import Convention
+from agentic_rl.grpo import logit_gradient, logprob_rows, size
+from agentic_rl.objective import policy_loss
 from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS
@@ -111,6 +116,54 @@ def exact_gradient(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> Gradient:
     return weighted_score(
         policy, [(*choice, slope) for choice, slope in slopes.items()]
     )
+
+
+def expected_estimate(
+    policy: SoftmaxPolicy,
+    task: Task,
+    reward: Callable[[Trajectory, Task], float],
+    convention: Convention,
+    group_size: int,
+    limits: Limits = Limits(),
+) -> Gradient:
+    """The mean of a group-relative estimate of dJ / d logits, exactly.
+
+    Every group of ``group_size`` episodes is compared by the shipped code, and counted
+    by its probability. Order means nothing, so each set of episodes is compared once and
+    counted as often as it has orders. The groups must be few: small ``limits``.
+    """
+    played = [
+        (reward(episode, task), episode.choices())
+        for episode in every_episode(task, limits)
+    ]
+    chances = [
+        math.exp(math.fsum(policy.log_prob(*choice) for choice in choices))
+        for _, choices in played
+    ]
+    total = policy.zero_gradient()
+    for places in combinations_with_replacement(range(len(played)), group_size):
+        orders = math.factorial(group_size)
+        for count in Counter(places).values():
+            orders //= math.factorial(count)
+        weight = orders * math.prod(chances[place] for place in places)
+        choices = [played[place][1] for place in places]
+        rewards = [played[place][0] for place in places]
+        advantages = group_advantages(rewards, [task.id] * group_size, convention)
+        logprobs = logprob_rows(policy, choices)
+        rows = spread(advantages, [len(row) for row in choices], convention)
+        loss = policy_loss(logprobs, logprobs, rows, convention)
+        for state, row in logit_gradient(policy, choices, loss.gradient).items():
+            for index, slope in enumerate(row):
+                total[state][index] -= weight * slope
+    return total
+
+
+def compare(estimate: Gradient, exact: Gradient) -> tuple[float, float]:
+    """(length of the estimate / length of the exact gradient, cosine between them)."""
+    pairs = [(a, b) for state in exact for a, b in zip(estimate[state], exact[state])]
+    product = math.fsum(a * b for a, b in pairs)
+    lengths = size(estimate), size(exact)
+    return lengths[0] / lengths[1], product / (lengths[0] * lengths[1])
 
 
 def best(

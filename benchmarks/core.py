@@ -4,8 +4,8 @@
     python3 benchmarks/core.py --quick    fewer repeats, about half a minute
     ... --check                           exit 1 if a limit below is broken
 
-Times are CPU seconds, so other programs on the machine disturb them little. Every figure
-is the median of repeated runs, with the lowest and the highest beside it.
+Times are CPU seconds, so other programs on the machine disturb them little. A figure is
+the median of repeated runs, with the lowest and the highest beside it.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.process_time() - before
 
 
-# ------------------------------------------------------------------- whole processes
+# ------------------------------------------------------------------ whole processes
 
 # A child's peak starts at the size of the process that starts it, so a small Python
 # without the course in it starts the program and reports what the program used.
@@ -155,7 +155,7 @@ def cost(arguments: Sequence[str]) -> Cost:
 
 
 def measure_programs(effort: Effort) -> dict[str, list[Cost]]:
-    """name -> the cost of each run. The programs take turns, so a slow minute hits all."""
+    """name -> the cost of each run. They take turns, so a slow minute hits all."""
     known = programs(effort)
     cost(("-m", "agentic_rl"))  # once unmeasured: bytecode is cached, files are read
     costs: dict[str, list[Cost]] = {program.name: [] for program in known}
@@ -188,7 +188,7 @@ def show_programs(costs: dict[str, list[Cost]]) -> bool:
     return small
 
 
-# ------------------------------------------------------------------- this process
+# ------------------------------------------------------------------ this process
 
 
 def episodes_a_second(policy: SoftmaxPolicy, episodes: int = 1200) -> float:
@@ -267,7 +267,7 @@ def show_speed(effort: Effort) -> None:
     )
 
 
-# ------------------------------------------------------------------- how cost grows
+# ------------------------------------------------------------------ how cost grows
 
 EPISODES = 768  # played at every size, and the same ones: see update_seconds
 TURNS = 2048
@@ -358,7 +358,7 @@ def show_growth(effort: Effort) -> bool:
     return within
 
 
-# ------------------------------------------------------------------- updates to the goal
+# ------------------------------------------------------------------ updates to the goal
 
 MEAN = COURSE.but(std="none")
 ESTIMATORS: dict[str, Convention] = {
@@ -376,7 +376,7 @@ def course_sheets(tasks: Sequence[Task]) -> list[list[Outcome]]:
 
 
 def updates_to_goal(
-    config: Config, tasks: Sequence[Task], sheets: Sequence[Sequence[Outcome]], goal: float
+    config: Config, tasks: Sequence[Task], sheets: Sequence[list[Outcome]], goal: float
 ) -> float:
     """Updates until the exact J, the mean over the sheets, is at least ``goal``.
 
@@ -406,6 +406,7 @@ def learner(convention: Convention, rate: float, seed: int) -> Config:
 def show_learning(effort: Effort) -> None:
     sheets = course_sheets(TASKS)
     optimum = best_mean(COURSE_REWARD, TASKS)
+    goal = GOAL * optimum
     columns: list[list[str]] = [["exact ascent", *ESTIMATORS]]
     ratios = {}
     for rate in effort.rates:
@@ -414,8 +415,8 @@ def show_learning(effort: Effort) -> None:
         for name, convention in ESTIMATORS.items():
             PROGRESS.show(f"{name}, step size {rate:g}")
             found = spread(
-                updates_to_goal(learner(convention, rate, s), TASKS, sheets, GOAL * optimum)
-                for s in SEEDS
+                updates_to_goal(learner(convention, rate, seed), TASKS, sheets, goal)
+                for seed in SEEDS
             )
             counts.append(f"{found.median:g} ({found.lowest:g}-{found.highest:g})")
             ratios[name, rate] = found.median / exact
@@ -442,7 +443,7 @@ def show_learning(effort: Effort) -> None:
     print(f"\nleave one out <= {MAX_RATIO} x exact ascent: {yes(worst <= MAX_RATIO)}")
 
 
-# ------------------------------------------------------------------- all of it
+# ------------------------------------------------------------------ all of it
 
 
 def yes(holds: bool) -> str:
@@ -452,7 +453,7 @@ def yes(holds: bool) -> str:
 
 def main() -> int:
     if unknown := sorted(set(sys.argv[1:]) - {"--quick", "--check"}):
-        print(f"unknown argument {unknown[0]!r}; known: --quick, --check", file=sys.stderr)
+        print(f"{unknown[0]!r}: expected --quick or --check", file=sys.stderr)
         return 2
     effort = QUICK if "--quick" in sys.argv else FULL
     print(

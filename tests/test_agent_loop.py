@@ -108,6 +108,8 @@ class Conversations(unittest.TestCase):
             ]
             self.assertEqual(calls, answered)
             self.assertEqual(calls, [f"call_{n}" for n in range(1, len(calls) + 1)])
+            named = [i for action in episode.actions for i in action.get("calls", ())]
+            self.assertEqual(named, calls)
 
     def test_case_e01_broken_json_goes_on_as_an_observation(self):
         """Case e01 (verifiers#1763)."""
@@ -143,6 +145,9 @@ class Ends(unittest.TestCase):
     def test_an_answer_ends_it(self):
         episode = run_script(follow("answer_from_memory"), GOLDEN_TASK)
         self.assertEqual((episode.finish_reason, episode.truncated), ("stop", False))
+
+    def test_without_limits_there_are_five_turns(self):
+        self.assertEqual(len(run_script(follow(CALL), GOLDEN_TASK).actions), 5)
 
     def test_the_turn_limit_ends_it_after_the_tools_answer(self):
         for limit in (1, 2, 7):

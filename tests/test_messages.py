@@ -47,6 +47,13 @@ class ParsingCalls(unittest.TestCase):
         expected = tool_call("call_3", "calculator", {"expression": "2+2"})
         self.assertEqual(message["tool_calls"], [expected])
 
+    def test_arguments_written_as_text_are_read_once(self):
+        body = '{"name": "f", "arguments": "{\\"a\\": 1}"}'
+        self.assertEqual(calls_of(f"<tool_call>{body}</tool_call>"), [("f", {"a": 1})])
+
+    def test_ids_start_at_one_unless_told_otherwise(self):
+        self.assertEqual(parse_assistant(CALL)["tool_calls"][0]["id"], "call_1")
+
     def test_parallel_calls_are_numbered_in_order(self):
         ids = [call["id"] for call in parse_assistant(CALL * 3, 5)["tool_calls"]]
         self.assertEqual(ids, ["call_5", "call_6", "call_7"])

@@ -56,6 +56,13 @@ class Breakdown(unittest.TestCase):
         charged = rewards.LARGE_COSTS(episode, GOLDEN_TASK)
         self.assertAlmostEqual(charged.total, -0.1)
 
+    def test_a_constant_is_added_to_every_episode(self):
+        for agent in SCRIPTED:
+            episode = agent.run(GOLDEN_TASK)
+            plain = COURSE_REWARD.total(episode, GOLDEN_TASK)
+            more = rewards.PLUS_FIVE.total(episode, GOLDEN_TASK)
+            self.assertAlmostEqual(more, plain + 5)
+
     def test_a_cap_counts_up_to_it(self):
         term = Term("bonus", 0.5, calls, cap=2.0)
         episode = run_script(

@@ -8,7 +8,7 @@ import unittest
 from agentic_rl.messages import tool_call
 from agentic_rl.tasks import generate, kind_of
 from agentic_rl.tool_math import ACTIONS, CALCULATOR, ToolMath, lookup_tool
-from agentic_rl.tools import Tool, ToolBox, ToolError
+from agentic_rl.tools import Tool, ToolBox
 
 BOX = ToolBox([CALCULATOR, lookup_tool({"kettles": "34"})])
 

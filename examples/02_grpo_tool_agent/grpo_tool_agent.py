@@ -14,10 +14,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agentic_rl import variants
+from agentic_rl.agent_loop import Limits
 from agentic_rl.cli import render
 from agentic_rl.cli.storage import load
 from agentic_rl.cli.terminal import Progress, run
-from agentic_rl.conventions import Convention
+from agentic_rl.conventions import COURSE, Convention
 from agentic_rl.evaluation import (
     ByKind,
     answer_sheets,
@@ -25,9 +26,11 @@ from agentic_rl.evaluation import (
     exact,
     training_tasks,
 )
+from agentic_rl.golden import GOLDEN_TASK, golden_policy
 from agentic_rl.grpo import Config, State, train
 from agentic_rl.objective import Loss, policy_loss
-from agentic_rl.reward import COURSE_REWARD, Reward
+from agentic_rl.oracle import compare, exact_gradient, expected_estimate, outcomes
+from agentic_rl.reward import COURSE_REWARD, SMALL_COSTS, Reward
 from agentic_rl.tasks import KINDS
 from agentic_rl.variants import Variant
 
@@ -279,11 +282,45 @@ def show_experiments() -> None:
     show_ascent(give_up, variants.ASCENTS[give_up])
 
 
+def show_estimators() -> None:
+    print(render.heading("What each estimator does on the mean", "02.12"))
+    limits = Limits(max_turns=2)
+    conventions = {
+        "leave-one-out": COURSE.but(baseline="leave_one_out", std="none"),
+        "group mean": COURSE.but(std="none"),
+        "group mean / std": COURSE,
+    }
+    policy = golden_policy()
+    rows = []
+    for name, reward in (("course", COURSE_REWARD), ("small costs", SMALL_COSTS)):
+        sheet = outcomes(GOLDEN_TASK, reward.total, limits)
+        exact_slope = exact_gradient(policy, sheet)
+        for estimator, convention in conventions.items():
+            for group_size in (2, 3) if name == "small costs" else (2,):
+                mean = expected_estimate(
+                    policy, GOLDEN_TASK, reward.total, convention, group_size, limits
+                )
+                ratio, cosine = compare(mean, exact_slope)
+                rows.append((name, estimator, str(group_size), ratio, cosine))
+    print(render.table(["reward", "estimator", "G", "length / exact", "cosine"], rows))
+    print()
+    print(
+        render.paragraph(
+            "The golden task at two turns has 26 episodes; here every group of them is "
+            "compared, weighted by its probability under the uniform policy, and held "
+            "against the exact gradient. Leave-one-out is that gradient. The group's mean "
+            "gives (G - 1) / G of it: the same direction. Dividing by the std keeps the "
+            "direction while a reward has two values, and turns it once costs differ."
+        )
+    )
+
+
 def main() -> None:
     print("Chapter 02: GRPO on Tool-Math. Every run starts from the uniform policy.")
     default = show_default()
     show_own_advantage(default)
     show_experiments()
+    show_estimators()
     print("\nNext: the map of the course, README.en.md (README.md in Chinese).")
 
 
