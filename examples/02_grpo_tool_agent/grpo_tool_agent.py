@@ -150,6 +150,39 @@ def show_own_advantage(default: State) -> None:
     print(render.table(["mean reward at update", *map(str, updates)], rows))
 
 
+def show_estimators() -> None:
+    print(render.heading("What each estimator does on the mean", "02.4"))
+    limits = Limits(max_turns=2)
+    conventions = {
+        "leave-one-out": COURSE.but(baseline="leave_one_out", std="none"),
+        "group mean": COURSE.but(std="none"),
+        "group mean / std": COURSE,
+    }
+    policy = golden_policy()
+    rows = []
+    for name, reward in (("course", COURSE_REWARD), ("small costs", SMALL_COSTS)):
+        sheet = outcomes(GOLDEN_TASK, reward.total, limits)
+        exact_slope = exact_gradient(policy, sheet)
+        for estimator, convention in conventions.items():
+            for group_size in (2, 3) if name == "small costs" else (2,):
+                mean = expected_estimate(
+                    policy, GOLDEN_TASK, reward.total, convention, group_size, limits
+                )
+                ratio, cosine = compare(mean, exact_slope)
+                rows.append((name, estimator, str(group_size), ratio, cosine))
+    print(render.table(["reward", "estimator", "G", "length / exact", "cosine"], rows))
+    print()
+    print(
+        render.paragraph(
+            "The golden task at two turns has 26 episodes; here every group of them is "
+            "compared, weighted by its probability under the uniform policy, and held "
+            "against the exact gradient. Leave-one-out is that gradient. The group's mean "
+            "gives (G - 1) / G of it: the same direction. Dividing by the std keeps the "
+            "direction while a reward has two values, and turns it once costs differ."
+        )
+    )
+
+
 def show_experiment(section: str, title: str, name: str, text: str) -> None:
     """One experiment: each variant live on seed 0, with the five stored seeds beside it."""
     print(render.heading(title, section))
@@ -214,14 +247,14 @@ def show_ascent(name: str, reward: Reward) -> None:
 
 def show_experiments() -> None:
     show_experiment(
-        "02.4",
+        "02.5",
         "Group size",
         "group size",
         "The same number of updates, so a larger group also sees more episodes. A small "
         "group often holds only failures or only successes, and then teaches nothing.",
     )
     show_experiment(
-        "02.5",
+        "02.6",
         "Without a baseline, when 5 is added to every reward",
         "baseline",
         "Here wrong pays 0, and success needs no baseline; but nothing pushes down a needless "
@@ -230,14 +263,14 @@ def show_experiments() -> None:
         "group's mean taken off, the 5 is gone.",
     )
     show_experiment(
-        "02.6",
+        "02.7",
         "Without std scaling",
         "scaling",
         "It learns too. Dividing by the spread makes steps larger where rewards differ "
         "little; when that goes wrong is shown below.",
     )
     show_experiment(
-        "02.7",
+        "02.8",
         "Clip off",
         "clipping",
         "In this small problem nothing goes wrong without the clip. It bounds how far one "
@@ -245,7 +278,7 @@ def show_experiments() -> None:
         "large models can do without it.",
     )
     show_experiment(
-        "02.8",
+        "02.9",
         "Counting tokens instead of decisions (rate 2)",
         "unit",
         "A turn with a call has 20 tokens or so and an answer 4, but only one token of a "
@@ -253,7 +286,7 @@ def show_experiments() -> None:
         "what follows from it, so episodes with calls learn slowest. A sum does not.",
     )
     show_experiment(
-        "02.9",
+        "02.10",
         "A reward that pays 0.5 for each tool call",
         "paid calls",
         "The hack is really learnt: five calls pay 2.5, a right answer 1, and the agent all "
@@ -262,7 +295,7 @@ def show_experiments() -> None:
     )
     give_up = "give up, small costs"
     show_experiment(
-        "02.10",
+        "02.11",
         "Giving up, I: small costs always charged (call 0.02, invalid 0.05)",
         give_up,
         "While all of a group fail, their rewards differ only by costs. Divided by their "
@@ -272,7 +305,7 @@ def show_experiments() -> None:
     show_ascent(give_up, variants.ASCENTS[give_up])
     give_up = "give up, large costs"
     show_experiment(
-        "02.11",
+        "02.12",
         "Giving up, II: large costs always charged (call 0.1, invalid 0.2)",
         give_up,
         "Now exact ascent gives up as well: from the uniform policy, trying costs more "
@@ -282,45 +315,12 @@ def show_experiments() -> None:
     show_ascent(give_up, variants.ASCENTS[give_up])
 
 
-def show_estimators() -> None:
-    print(render.heading("What each estimator does on the mean", "02.12"))
-    limits = Limits(max_turns=2)
-    conventions = {
-        "leave-one-out": COURSE.but(baseline="leave_one_out", std="none"),
-        "group mean": COURSE.but(std="none"),
-        "group mean / std": COURSE,
-    }
-    policy = golden_policy()
-    rows = []
-    for name, reward in (("course", COURSE_REWARD), ("small costs", SMALL_COSTS)):
-        sheet = outcomes(GOLDEN_TASK, reward.total, limits)
-        exact_slope = exact_gradient(policy, sheet)
-        for estimator, convention in conventions.items():
-            for group_size in (2, 3) if name == "small costs" else (2,):
-                mean = expected_estimate(
-                    policy, GOLDEN_TASK, reward.total, convention, group_size, limits
-                )
-                ratio, cosine = compare(mean, exact_slope)
-                rows.append((name, estimator, str(group_size), ratio, cosine))
-    print(render.table(["reward", "estimator", "G", "length / exact", "cosine"], rows))
-    print()
-    print(
-        render.paragraph(
-            "The golden task at two turns has 26 episodes; here every group of them is "
-            "compared, weighted by its probability under the uniform policy, and held "
-            "against the exact gradient. Leave-one-out is that gradient. The group's mean "
-            "gives (G - 1) / G of it: the same direction. Dividing by the std keeps the "
-            "direction while a reward has two values, and turns it once costs differ."
-        )
-    )
-
-
 def main() -> None:
     print("Chapter 02: GRPO on Tool-Math. Every run starts from the uniform policy.")
     default = show_default()
     show_own_advantage(default)
-    show_experiments()
     show_estimators()
+    show_experiments()
     print("\nNext: the map of the course, README.en.md (README.md in Chinese).")
 
 
