@@ -295,7 +295,8 @@ def measure(
 ) -> dict[str, float]:
     """The metrics of one update.
 
-    reward, success, calls, invalid   means over the batch's episodes
+    reward, success   means over the batch's episodes
+    calls, invalid    calls that ran, and calls that could not, an episode
     informative     share of groups whose rewards differ
     entropy         mean over the visited states, in nats, after the update
     kl_reference    KL(policy || reference), mean over the visited states, after it
@@ -303,14 +304,16 @@ def measure(
     loss, gradient  of the first step on the batch
     clip_fraction_positive, clip_fraction_negative   at the last step: share of positions
                     with that sign of advantage whose gradient the clip has cut
-    largest_ratio   at the last step
+    smallest_ratio, largest_ratio   at the last step
     """
     episodes = batch.trajectories
     rewards = [episode.reward for episode in episodes if episode.reward is not None]
-    calls = [len(episode.observations) for episode in episodes]
     invalid = [
         sum(seen.kind == "invalid_call" for seen in episode.observations)
         for episode in episodes
+    ]
+    ran = [
+        len(episode.observations) - count for episode, count in zip(episodes, invalid)
     ]
     visited = [state for episode in episodes for state, _ in episode.choices()]
     differs = informative([episode.reward for episode in episodes], batch.groups)
@@ -318,7 +321,7 @@ def measure(
     return {
         "reward": _mean(rewards),
         "success": _mean(batch.solved),
-        "calls": _mean(calls),
+        "calls": _mean(ran),
         "invalid": _mean(invalid),
         "informative": _mean(list(differs.values())),
         "entropy": _mean_over(visited, state.policy.entropy),
@@ -330,6 +333,7 @@ def measure(
         "gradient": first[1] if first else 0.0,
         "clip_fraction_positive": last.get("clip_fraction_positive", 0.0),
         "clip_fraction_negative": last.get("clip_fraction_negative", 0.0),
+        "smallest_ratio": last.get("smallest_ratio", 1.0),
         "largest_ratio": last.get("largest_ratio", 1.0),
     }
 

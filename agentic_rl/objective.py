@@ -30,8 +30,8 @@ class Loss(NamedTuple):
 
     value       one number, to be made smaller
     gradient    d value / d logprobs, rows of the same lengths; 0.0 where the mask is 0
-    metrics     clip fractions by the sign of the advantage, largest ratio, mean KL of
-                new against old (k3) and of new against the reference
+    metrics     clip fractions by the sign of the advantage, smallest and largest ratio,
+                mean KL of new against old (k3) and of new against the reference
     """
 
     value: float
@@ -328,14 +328,14 @@ class _Watch:
     def __init__(self) -> None:
         self.positions = {True: 0, False: 0}  # by "advantage > 0"
         self.clipped = {True: 0, False: 0}
-        self.largest_ratio = 0.0
+        self.ratios: list[float] = []
         self.kl_old: list[float] = []
         self.kl_ref: list[float] = []
 
     def see(
         self, ratio: float, advantage: float, slope: float, new: float, old: float
     ) -> None:
-        self.largest_ratio = max(self.largest_ratio, ratio)
+        self.ratios.append(ratio)
         self.kl_old.append(math.exp(min(old - new, 700.0)) - (old - new) - 1)
         if advantage:
             self.positions[advantage > 0] += 1
@@ -350,7 +350,8 @@ class _Watch:
             "clip_fraction_negative": _share(
                 self.clipped[False], self.positions[False]
             ),
-            "largest_ratio": self.largest_ratio,
+            "smallest_ratio": min(self.ratios, default=1.0),
+            "largest_ratio": max(self.ratios, default=1.0),
             "kl_old": _share(math.fsum(self.kl_old), len(self.kl_old)),
             "kl_ref": _share(math.fsum(self.kl_ref), len(self.kl_ref)),
         }

@@ -72,6 +72,7 @@ UNITS = tuple(
         settings=SLOW,
     )
     for unit, aggregation in (
+        ("decision", "episode_sum"),
         ("decision", "episode_mean"),
         ("token", "episode_mean"),
         ("token", "batch_mean"),

@@ -86,7 +86,7 @@ class DefaultSettings(unittest.TestCase):
 
 class Estimators(unittest.TestCase):
     def test_leave_one_out_keeps_up_with_exact_ascent(self):
-        """Updates to 95 % of the optimum: the median of 5 seeds, at most 1.5 times."""
+        """Updates to 95 % of the optimum: the median of 3 seeds, at most 1.5 times."""
         first = variants.one_of_each(TASKS)
         sheets = [outcomes(first[kind], COURSE_REWARD.total) for kind in KINDS]
         goal = 0.95 * sum(OPTIMUM.values()) / 3
@@ -99,7 +99,7 @@ class Estimators(unittest.TestCase):
             climb = ascend(start(Config()).policy, sheets, rate, 400)
             exact_updates = next(n for n, j in enumerate(climb, 1) if j >= goal)
             counts = []
-            for seed in SEEDS:
+            for seed in SEEDS[:3]:
                 config = Config(
                     updates=int(1.5 * exact_updates),
                     epochs=1,
@@ -231,10 +231,10 @@ class Metrics(unittest.TestCase):
 
 class Presets(unittest.TestCase):
     def test_every_preset_trains(self):
-        """At a rate that suits its aggregation, ten updates raise the reward."""
+        """At a rate that suits its aggregation, eight updates raise the reward."""
         for name, preset in PRESETS.items():
             with self.subTest(name):
-                state = train(TASKS, Config(updates=10, convention=preset))
+                state = train(TASKS, Config(updates=8, convention=preset))
                 rewards = [metrics["reward"] for metrics in state.metrics]
                 self.assertGreater(sum(rewards[-3:]), sum(rewards[:3]))
 

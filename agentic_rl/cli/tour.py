@@ -179,8 +179,11 @@ def update(group: list[Trajectory], advantages: list[float]) -> None:
     print(
         render.paragraph(
             "Every ratio is 1, so the loss is -(sum of advantages over decisions) / 4 = "
-            f"{loss.value:.4f}. Its gradient pushes each choice by its advantage: "
-            "logit -= rate * gradient. (hard/error moves too; it is left out here.)"
+            f"{loss.value:.4f}. A choice pushes its logit by its advantage * (1 - pi) and "
+            "the others by -advantage * pi. At hard/start the four advantages add up to "
+            "0, so the pi parts cancel: call_calculator, chosen by the first and the "
+            f"third, gets -({advantages[0]:.4f} + {advantages[2]:.4f}) / 4. "
+            "hard/error moves too and is left out."
         )
     )
     print()
@@ -242,7 +245,14 @@ def closed_loop() -> State:
     ]
     print(render.table(["update", *columns.values()], rows))
     print()
-    print("inform.: share of groups whose rewards differ; the others teach nothing.")
+    print(
+        render.paragraph(
+            "invalid: calls that could not be run, an episode. inform.: share of groups "
+            "whose rewards differ; the others teach nothing. KL(ref): distance from the "
+            "uniform policy. The reward of a batch depends on its tasks too: a solved "
+            "easy task pays 1, a lookup 0.8."
+        )
+    )
     return state
 
 
@@ -296,8 +306,9 @@ def table(state: State) -> None:
     print(
         render.paragraph(
             "Exact: every episode enumerated. Sampled: 300 episodes a kind on held-out "
-            "tasks. bad%: episodes with an invalid call. All rows sample from the policy. "
-            "The policy sees only a task's kind, so held-out tasks test the plumbing, not "
-            "generalisation."
+            "tasks. bad%: episodes with an invalid call. Policies, untrained or trained, "
+            "sample their actions; the script is played as it is. Worst and best are "
+            "ranked by return. The policy sees only a task's kind, so held-out tasks test "
+            "the plumbing, not generalisation."
         )
     )

@@ -68,7 +68,8 @@ def show_actions() -> None:
 def show_agents(kind: str, section: str) -> None:
     print(render.heading(f"Ten agents on one {kind} task", section))
     task = TASKS[kind]
-    print(f"task: {task.question}  (answer {task.answer})\n")
+    print(f"task: {task.question}  (answer {task.answer})")
+    print("right, calls, bad: what each term paid. mask: tokens with mask 1.\n")
     rows = []
     for scripted in SCRIPTED:
         episode = play(scripted, task)
@@ -135,6 +136,7 @@ def show_tokens() -> None:
     )
     episode = play(agent("broken JSON"), TASKS["hard"])
     print(render.tokens(episode))
+    print("\nA script has no other choice: its log-prob is log 1 = 0.")
     inputs, targets, target_mask = next_token(episode.tokens, episode.loss_mask)
     print()
     print(

@@ -63,13 +63,14 @@ def show_default() -> State:
         "success": "succ.",
         "calls": "calls",
         "invalid": "bad",
-        "informative": "inform.",
-        "entropy": "entropy",
+        "informative": "inf.",
+        "entropy": "entr.",
         "kl_reference": "KL(ref)",
         "kl_old": "KL(old)",
         "clip_fraction_positive": "clip+",
         "clip_fraction_negative": "clip-",
-        "largest_ratio": "ratio",
+        "smallest_ratio": "min r",
+        "largest_ratio": "max r",
     }
     rows = [
         (
@@ -82,10 +83,10 @@ def show_default() -> State:
     print()
     print(
         render.paragraph(
-            "inform.: share of groups whose rewards differ. KL(ref): from the uniform "
+            "inf.: share of groups whose rewards differ. KL(ref): from the uniform "
             "reference. KL(old): from the policy that sampled the batch. clip+, clip-: share "
             "of positive and negative advantages whose gradient the clip cut at the second "
-            "step. ratio: the largest one. bad: invalid calls an episode."
+            "step. min r, max r: the ratios there. bad: invalid calls an episode."
         )
     )
     show_two_steps(losses)
@@ -103,6 +104,7 @@ def show_two_steps(losses: list[Loss]) -> None:
             f"{update}",
             f"{number}",
             loss.value,
+            loss.metrics["smallest_ratio"],
             loss.metrics["largest_ratio"],
             loss.metrics["clip_fraction_positive"],
             loss.metrics["clip_fraction_negative"],
@@ -110,7 +112,7 @@ def show_two_steps(losses: list[Loss]) -> None:
         for update in (1, 2, 3)
         for number, loss in enumerate(losses[2 * update - 2 : 2 * update], 1)
     ]
-    head = ["update", "step", "loss", "largest ratio", "clip A>0", "clip A<0"]
+    head = ["update", "step", "loss", "min ratio", "max ratio", "clip A>0", "clip A<0"]
     print(render.table(head, rows))
     print()
     print(
@@ -193,7 +195,7 @@ def show_experiment(section: str, title: str, name: str, text: str) -> None:
         rows.append(variant_row(variant, stored[variant.name]))
     PROGRESS.clear()
     width = max(len(row[0]) for row in rows)
-    print(f"{'':<{width}} success, seed {SEED}  calls an episode lookup on 5 seeds")
+    print(f"{'':<{width}} success, seed {SEED}  calls an episode lookup, 5 seeds")
     head = ["variant", *KINDS, *KINDS, "lowest", "highest"]
     print(render.table(head, rows, gap=1))
     if any(variant.slow for variant in variants.EXPERIMENTS[name]):
@@ -242,7 +244,12 @@ def show_ascent(name: str, reward: Reward) -> None:
     shown = ", ".join(
         f"{count or never} at rate {rate}" for rate, count in stored.items()
     )
-    print(render.paragraph(f"Updates to 95 % of the optimum that way: {shown}."))
+    print(render.paragraph(f"Updates of exact ascent to 95 % of the optimum: {shown}."))
+
+
+def alike(size: int, success: float = 0.2) -> float:
+    """The share of groups in which all fail or all succeed."""
+    return float(success**size + (1 - success) ** size)
 
 
 def show_experiments() -> None:
@@ -250,8 +257,9 @@ def show_experiments() -> None:
         "02.5",
         "Group size",
         "group size",
-        "The same number of updates, so a larger group also sees more episodes. A small "
-        "group often holds only failures or only successes, and then teaches nothing.",
+        "The same number of updates, so a larger group also sees more episodes. A group "
+        "of all failures or all successes teaches nothing; where one in five succeeds, "
+        f"that is {alike(2):.2f} of the groups of 2 and {alike(8):.2f} of the groups of 8.",
     )
     show_experiment(
         "02.6",
@@ -266,8 +274,8 @@ def show_experiments() -> None:
         "02.7",
         "Without std scaling",
         "scaling",
-        "It learns too. Dividing by the spread makes steps larger where rewards differ "
-        "little; when that goes wrong is shown below.",
+        "It learns too. What dividing by the spread does to groups that only fail is the "
+        "subject of 02.11.",
     )
     show_experiment(
         "02.8",
@@ -283,7 +291,7 @@ def show_experiments() -> None:
         "unit",
         "A turn with a call has 20 tokens or so and an answer 4, but only one token of a "
         "turn carries a choice. A mean over tokens divides that choice by the length of "
-        "what follows from it, so episodes with calls learn slowest. A sum does not.",
+        "the text, so episodes with calls learn slowest. A sum does not.",
     )
     show_experiment(
         "02.10",
@@ -291,7 +299,8 @@ def show_experiments() -> None:
         "paid calls",
         "The hack is really learnt: five calls pay 2.5, a right answer 1, and the agent all "
         "but stops answering. Paying for one call at most, only on a right answer, with "
-        "0.1 charged a call, brings success back. Easy tasks still get a call: it pays.",
+        "0.1 charged a call, brings success back. Easy tasks still get a call: it pays. "
+        "(On one of the five seeds the hacked agent still answers some lookups.)",
     )
     give_up = "give up, small costs"
     show_experiment(
@@ -300,7 +309,8 @@ def show_experiments() -> None:
         give_up,
         "While all of a group fail, their rewards differ only by costs. Divided by their "
         "tiny spread, that is a full-strength signal to stop trying. The reward is fine: "
-        "exact ascent climbs it. The estimator is at fault.",
+        "exact ascent climbs it. The estimator is at fault. Larger groups help on some "
+        "seeds only. 'costs gated' is the default run.",
     )
     show_ascent(give_up, variants.ASCENTS[give_up])
     give_up = "give up, large costs"
@@ -310,7 +320,8 @@ def show_experiments() -> None:
         give_up,
         "Now exact ascent gives up as well: from the uniform policy, trying costs more "
         "than it earns. The reward is at fault, and gating it is the cure. Leaving out "
-        "the groups that never succeed works too: it hides the costs of failing.",
+        "the groups that never succeed works too: it hides the costs of failing. That "
+        "other runs get away on some seeds is luck, not the slope of the reward.",
     )
     show_ascent(give_up, variants.ASCENTS[give_up])
 
