@@ -106,9 +106,8 @@ class Episode:
         written = (*encode(text), IM_END)
         if limit is not None and len(written) > limit:
             record.add_decision(written[:limit], logprob)
-            record.add_context(
-                (IM_END, "\n")
-            )  # the harness closes what the agent did not
+            # The harness closes what the agent did not.
+            record.add_context((IM_END, "\n"))
             return decode(written[:limit]), "length"
         record.add_decision(written, logprob)
         record.add_context(("\n",))
@@ -123,9 +122,12 @@ class Episode:
             record.add_context(turn("tool", observation.content))
             invalid = observation.kind == "invalid_call"
             self.invalid_in_a_row = self.invalid_in_a_row + 1 if invalid else 0
-        if limits.invalid_streak and self.invalid_in_a_row >= limits.invalid_streak:
-            record.finish_reason = "invalid_streak"
-        elif len(record.actions) >= limits.max_turns:
+            if self.invalid_in_a_row == limits.invalid_streak:
+                # The other calls of the turn still run: each call is answered.
+                record.finish_reason = "invalid_streak"
+        if self.done:
+            return
+        if len(record.actions) >= limits.max_turns:
             record.finish_reason = "max_turns"
         elif limits.episode_tokens and len(record.tokens) >= limits.episode_tokens:
             record.finish_reason = "length"

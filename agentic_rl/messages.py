@@ -31,7 +31,7 @@ _CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|\Z)", re.DOTALL)
 _MARKER = re.compile(r"</?(?:think|tool_call)>")
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 _ARGUMENTS = re.compile(r'"arguments"\s*:\s*')
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]', re.DOTALL)
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
 class MessageError(ValueError):
@@ -138,6 +138,8 @@ def _parse_call(body: str, closed: bool, call_id: str) -> ToolCall:
         return tool_call(call_id, call["name"], arguments)
     name, start = _NAME.search(body), _ARGUMENTS.search(body)
     raw = body[start.end() :] if start else body
+    if isinstance(decode_arguments(raw), dict):  # at OpenAI's edge it would look whole
+        raw = f"<tool_call>{body}"
     return tool_call(call_id, name[1] if name else "", raw)
 
 
@@ -249,11 +251,14 @@ def check(messages: list[Message]) -> None:
         if not isinstance(message, dict) or message.get("role") not in ROLES:
             raise MessageError(f"{where}: expected a role, one of {', '.join(ROLES)}")
         _check_content(message, where)
+        calls = message.get("tool_calls")
+        if not (calls is None or isinstance(calls, list)):
+            raise MessageError(f"{where}: expected a list of tool_calls, got {calls!r}")
         if message["role"] == "tool":
             _check_answer(message, open_ids, where)
             continue
         open_ids = set()
-        for call in message.get("tool_calls") or []:
+        for call in calls or []:
             _check_call(call, message["role"], where)
             if call["id"] in seen:
                 raise MessageError(f"{where}: call id {call['id']!r} is used twice")
@@ -273,11 +278,16 @@ def _check_content(message: Message, where: str) -> None:
     may_be_empty = message["role"] == "assistant"
     if not (isinstance(content, str) or (content is None and may_be_empty)):
         raise MessageError(f"{where}: expected text as content, got {content!r}")
+    thinking = message.get("reasoning_content")
+    if not (thinking is None or isinstance(thinking, str)):
+        raise MessageError(
+            f"{where}: expected text as reasoning_content, got {thinking!r}"
+        )
 
 
 def _check_answer(message: Message, open_ids: set[str], where: str) -> None:
     call_id = message.get("tool_call_id")
-    if call_id not in open_ids:
+    if not isinstance(call_id, str) or call_id not in open_ids:
         raise MessageError(f"{where}: answers call {call_id!r}, which is not open")
     open_ids.discard(call_id)
 

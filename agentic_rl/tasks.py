@@ -26,6 +26,7 @@ PRICE = "price"  # the name that stands in an expression until the price is know
 
 _RUN = re.compile(r"[-+(]*[0-9][-+*/%().0-9 ]*")  # of digits and operators
 _SMALL_SUM = re.compile(r"[0-9](?: ?[+-] ?[0-9])+")
+_PRICE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ARITHMETIC = re.compile(r"[0-9)]\s*(?:\*\*|//|[-+*/%])\s*[(+-]*[0-9.]")
 
 _ITEMS = (
@@ -70,7 +71,7 @@ def kind_of(question: str) -> str:
     A sum of single digits is easy, any other arithmetic is hard, and a question that
     names no arithmetic needs something looked up first.
     """
-    runs = [run.strip(" .") for run in _RUN.findall(question)]
+    runs = [run.rstrip(" .(+-*/%").strip("() ") for run in _RUN.findall(question)]
     sums = [run for run in runs if _ARITHMETIC.search(run)]
     if not sums:
         return "lookup"
@@ -79,7 +80,7 @@ def kind_of(question: str) -> str:
 
 def with_price(expression: str, price: str) -> str:
     """The expression with the price in its place."""
-    return re.sub(rf"\b{PRICE}\b", price, expression)
+    return re.sub(rf"\b{PRICE}\b", lambda _: price, expression)
 
 
 def parse_task(record: Any, where: str = "task") -> Task:
@@ -109,10 +110,11 @@ def _parse_prices(record: dict[str, Any], where: str) -> dict[str, str] | None:
     if item not in prices:
         raise TaskError(f"{where}: field 'prices': no price for the item {item!r}")
     for name, price in prices.items():
-        if isinstance(price, bool) or not isinstance(price, (int, str)):
+        is_exact = isinstance(price, (int, str)) and not isinstance(price, bool)
+        if not is_exact or not _PRICE.fullmatch(str(price)):
             raise TaskError(
-                f"{where}: field 'prices': {name!r}: expected a whole number or text, "
-                f"got {price!r}"
+                f"{where}: field 'prices': {name!r}: expected a whole number, or a "
+                f"decimal number as text, got {price!r}"
             )
     return {name: str(price) for name, price in prices.items()}
 

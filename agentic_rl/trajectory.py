@@ -21,6 +21,7 @@ The mask is written when a token is, by the one who knows who wrote it.
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,6 +128,9 @@ class Trajectory:
             list(self.loss_mask),
             list(self.logprobs),
             list(self.decision),
+            self.finish_reason,
+            self.reward,
+            dict(self.breakdown),
         )
 
     def check(self) -> None:
@@ -150,7 +154,7 @@ class Trajectory:
         if not isinstance(record, dict):
             raise TrajectoryError(f"expected an object, got {type(record).__name__}")
         expected = set(cls.__dataclass_fields__)
-        if odd := sorted(expected.symmetric_difference(record)):
+        if odd := sorted(expected.symmetric_difference(record), key=str):
             problem = "is missing" if odd[0] in expected else "is not known"
             raise TrajectoryError(f"field {odd[0]!r} {problem}")
         if not isinstance(record["observations"], list):
@@ -173,6 +177,8 @@ def _read_observation(record: Any, place: int) -> Observation:
 
 
 def _check_lengths(trajectory: Trajectory) -> None:
+    if not isinstance(trajectory.task_id, str):
+        raise TrajectoryError("task_id: expected text")
     for name in (
         "actions",
         "observations",
@@ -193,9 +199,15 @@ def check_length(name: str, values: Sequence[Any], length: int, of: str) -> None
         raise TrajectoryError(f"{name}: {len(values)} values for {length} {of}")
 
 
+def _is_finite(value: Any) -> bool:
+    """Whether this is a number that a float can hold, and no boolean."""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return abs(value) <= sys.float_info.max
+    return isinstance(value, float) and math.isfinite(value)
+
+
 def _check_logprob(value: Any, position: int) -> None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or value > 0:
+    if not _is_finite(value) or value > 0:
         raise TrajectoryError(
             f"logprobs[{position}]: expected a finite number, at most 0, got {value!r}"
         )
@@ -211,8 +223,9 @@ def _check_alignment(trajectory: Trajectory) -> None:
     for position, (token, mask, logprob, decision) in enumerate(rows):
         if not isinstance(token, str):
             raise TrajectoryError(f"tokens[{position}]: expected text, got {token!r}")
-        if mask not in (0, 1) or decision not in (0, 1):
-            raise TrajectoryError(f"loss_mask, decision [{position}]: expected 0 or 1")
+        for name, mark in (("loss_mask", mask), ("decision", decision)):
+            if type(mark) is not int or mark not in (0, 1):
+                raise TrajectoryError(f"{name}[{position}]: expected 0 or 1")
         if decision and not mask:
             raise TrajectoryError(f"decision[{position}]: 1 where the mask is 0")
         if mask:
@@ -236,6 +249,7 @@ def _check_actions(trajectory: Trajectory) -> None:
             action.get("content"), str
         ):
             raise TrajectoryError(f"actions[{place}]: a final answer needs its content")
+        _check_action(action, place)
     for place, seen in enumerate(trajectory.observations):
         if seen.kind not in OBSERVATION_KINDS:
             raise TrajectoryError(f"observations[{place}]: unknown kind {seen.kind!r}")
@@ -243,6 +257,19 @@ def _check_actions(trajectory: Trajectory) -> None:
         raise TrajectoryError(
             f"finish_reason: expected one of {FINISH_REASONS}, got {trajectory.finish_reason!r}"
         )
+
+
+def _check_action(action: Action, place: int) -> None:
+    """The fields that every action has, whatever its type."""
+    if not isinstance(action.get("state"), str):
+        raise TrajectoryError(f"actions[{place}]: expected a state")
+    if not isinstance(action.get("choice", ...), (str, type(None))):
+        raise TrajectoryError(f"actions[{place}]: expected a choice, text or null")
+    if action.get("finish_reason") not in ("tool_calls", *FINISH_REASONS):
+        raise TrajectoryError(f"actions[{place}]: expected a finish_reason")
+    calls = action.get("calls") if action["type"] == "tool_call" else []
+    if not isinstance(calls, list) or not all(isinstance(x, str) for x in calls):
+        raise TrajectoryError(f"actions[{place}]: expected calls, a list of ids")
 
 
 def _check_reward(trajectory: Trajectory) -> None:
@@ -256,9 +283,12 @@ def _check_reward(trajectory: Trajectory) -> None:
     for name, part in (("reward", reward), *breakdown.items()):
         if isinstance(part, bool) or not isinstance(part, (int, float)):
             raise TrajectoryError(f"{name}: expected a number, got {part!r}")
-        if not math.isfinite(part):
-            raise TrajectoryError(f"{name}: expected a finite number, got {part}")
-    total = math.fsum(breakdown.values())
+        if not _is_finite(part):
+            raise TrajectoryError(f"{name}: expected a finite number")
+    try:
+        total = math.fsum(breakdown.values())
+    except OverflowError:
+        raise TrajectoryError("breakdown: adds up to more than a float holds") from None
     if abs(total - reward) > 1e-9:
         raise TrajectoryError(
             f"breakdown: adds up to {total:g}, the reward is {reward:g}"
@@ -317,14 +347,18 @@ def usable_rows(
     """(rows, flags) from a tracer's turns, one row of ids and mask a turn.
 
     A turn is ``{"prompt": {"token_ids": [...]}, "response": {"token_ids": [...]}}``.
-    Turns with no response ids can't be trained on and are left out; a reward that is
-    missing stays None. Both are said in the flags, never filled in.
+    Turns with no prompt or no response ids can't be trained on and are left out; a
+    reward that is missing stays None. Both are said in the flags, never filled in.
     """
-    rows, flags = [], []
+    rows: list[dict[str, Any]] = []
+    flags = [] if turns else ["no turns: was the model called through the tracer?"]
     for place, turn in enumerate(turns):
         prompt, response = turn["prompt"]["token_ids"], turn["response"]["token_ids"]
         if not response:
             flags.append(f"turn {place}: empty response ids")
+            continue
+        if not prompt:  # no token stands before the response's first one
+            flags.append(f"turn {place}: empty prompt ids")
             continue
         mask = [0] * len(prompt) + [1] * len(response)
         rows.append({"ids": prompt + response, "mask": mask, "reward": final_reward})
