@@ -31,7 +31,7 @@ _CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|\Z)", re.DOTALL)
 _MARKER = re.compile(r"</?(?:think|tool_call)>")
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
 _ARGUMENTS = re.compile(r'"arguments"\s*:\s*')
-_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\Z)|[\[\]{}]', re.DOTALL)
+_BRACKET = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
 class MessageError(ValueError):
@@ -300,6 +300,8 @@ def _check_call(call: Any, role: str, where: str) -> None:
         raise MessageError(f"{where}: expected a call with id and function")
     if not isinstance(function.get("name"), str):
         raise MessageError(f"{where}: call {call['id']!r} has no name")
+    if call.get("type", "function") != "function":
+        raise MessageError(f"{where}: call {call['id']!r} is no function call")
     if not isinstance(function.get("arguments"), (dict, str)):
         raise MessageError(f"{where}: call {call['id']!r} has no arguments")
 

@@ -48,7 +48,7 @@ class Variant:
         return replace(Config(), seed=seed, convention=convention, **self.settings)
 
 
-SLOW = {"learning_rate": 2.0, "updates": 60}  # so that a diluted signal shows
+SLOW = {"learning_rate": 4.0, "updates": 30}  # so that a diluted signal shows
 
 DEFAULT = Variant("G = 8")  # the default run
 GROUP_SIZES = (

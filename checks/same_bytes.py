@@ -2,6 +2,10 @@
 
     python3 checks/same_bytes.py                every CPython 3.6 to 3.14 at hand
     python3 checks/same_bytes.py --allow-one    content with a single new one
+    python3 checks/same_bytes.py --wasm         and CPython 3.14 as WebAssembly
+
+The last one is Pyodide, which npm installs, pinned, into a cache folder. Its libm is
+another one, so it shows whether a last digit of exp() can change what is printed.
 
 On CPython 3.10 to 3.14 the tour and the chapter scripts run under two hash seeds, in
 the project's root and in a folder elsewhere. Each must print what the first Python
@@ -19,6 +23,8 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
+
+import pyodide
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST, NEEDED, NEWEST = (3, 6), (3, 10), (3, 14)
@@ -43,6 +49,7 @@ class Runner(NamedTuple):
     name: str
     command: tuple[str, ...]
     version: tuple[int, int]
+    plain: bool = False  # knows no options and no place but the root
 
 
 class Run(NamedTuple):
@@ -76,12 +83,12 @@ class Check(NamedTuple):
 # ------------------------------------------------------------------ the Pythons at hand
 
 
-def runners() -> list[Runner]:
-    """Everything that can run the programs; the first one's output is the reference.
-
-    Another kind of Python is added to this list.
-    """
-    return cpythons()
+def runners(wasm: bool) -> list[Runner]:
+    """Everything that can run the programs; the first one's output is the reference."""
+    found = cpythons()
+    if wasm:
+        found.append(Runner("3.14 wasm", pyodide.command(), (3, 14), plain=True))
+    return found
 
 
 def cpythons() -> list[Runner]:
@@ -174,12 +181,14 @@ def carry_out(runner: Runner, run: Run, scratch: str) -> Printed:
     return start(command, ROOT if at_home else scratch, **added)
 
 
-def runs(first: bool) -> list[Run]:
+def runs(runner: Runner, first: bool) -> list[Run]:
     """What one runner runs.
 
     The slow chapter runs once: under the first circumstances on the first runner, under
     the last ones on the others.
     """
+    if runner.plain:
+        return [Run(program) for program in ("tour", *SCRIPTS)]
     settled = [(seed, place) for seed in HASH_SEEDS for place in PLACES]
     plan = []
     for program in ("tour", *SCRIPTS):
@@ -248,7 +257,7 @@ def check_new(known: Sequence[Runner]) -> Iterator[Check]:
     with tempfile.TemporaryDirectory() as scratch, pool:
 
         def all_runs(runner: Runner) -> list[tuple[Run, Printed]]:
-            plan = runs(first=runner is known[0])
+            plan = runs(runner, first=runner is known[0])
             return [(run, carry_out(runner, run, scratch)) for run in plan]
 
         for runner, results in zip(known, pool.map(all_runs, known)):
@@ -265,8 +274,8 @@ def check_enough(known: Sequence[Runner]) -> Check:
     return Check(f"Pythons from 3.10 on: {names}", problem)
 
 
-def all_checks(allow_one: bool) -> Iterator[Check]:
-    found = runners()
+def all_checks(allow_one: bool, wasm: bool) -> Iterator[Check]:
+    found = runners(wasm)
     new = [runner for runner in found if runner.version >= NEEDED]
     old = [runner for runner in found if runner.version < NEEDED]
     if not allow_one:
@@ -277,11 +286,13 @@ def all_checks(allow_one: bool) -> Iterator[Check]:
 
 
 def main() -> int:
-    if unknown := sorted(set(sys.argv[1:]) - {"--allow-one"}):
-        print(f"{unknown[0]!r}: expected --allow-one", file=sys.stderr)
+    known = ("--allow-one", "--wasm")
+    if unknown := sorted(set(sys.argv[1:]) - set(known)):
+        print(f"{unknown[0]!r}: expected {' or '.join(known)}", file=sys.stderr)
         return 2
+    options = [option in sys.argv for option in known]
     passed = failed = 0
-    for check in all_checks("--allow-one" in sys.argv):
+    for check in all_checks(*options):
         print(f"{'FAIL' if check.problem else 'ok  '} {check.name}", flush=True)
         if check.problem:
             print(f"     {check.problem}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import itertools
 import random
 import unittest
@@ -15,7 +16,7 @@ from agentic_rl.reward import COURSE_REWARD
 from agentic_rl.scripted import SCRIPTED, follow
 from agentic_rl.tasks import KINDS, Task, kind_of
 from agentic_rl.tokens import IM_END, IM_START, decode, encode
-from agentic_rl.tool_math import ACTIONS, CALCULATOR, STATES
+from agentic_rl.tool_math import ACTIONS, STATES
 from agentic_rl.tools import Tool, ToolBox
 
 TASKS = {kind_of(task.question): task for task in training_tasks()}
@@ -96,6 +97,27 @@ class Masks(unittest.TestCase):
         self.assertEqual(sum(episode.decision), 2)
         self.assertEqual(len(episode.observations), 1)
 
+    def test_case_b06_the_call_is_the_action_and_is_trained(self):
+        """Case b06 (ART#527): no content beside the call, and still 20 + 4 tokens."""
+        script = follow(CALL, "answer_from_observation")
+        episode = run_script(script, GOLDEN_TASK)
+        self.assertEqual(episode.messages[1]["content"], "")
+        trained = decode(episode.tokens[i] for i in episode.positions("token"))
+        call = render_call("calculator", {"expression": "347 * 86"})
+        self.assertEqual(trained, f"{call}{IM_END}Answer: 29842{IM_END}")
+
+    def test_case_g08_parallel_answers_stay_messages_of_their_own(self):
+        """Case g08 (LlamaFactory#9630): user, assistant with 2 calls, tool, tool."""
+        two = render_call("calculator", {"expression": "1"}) * 2
+        episode = run_script(say(two), GOLDEN_TASK, Limits(max_turns=1))
+        roles = [message["role"] for message in episode.messages]
+        self.assertEqual(roles, ["user", "assistant", "tool", "tool"])
+        self.assertEqual([max(masks) for *_, masks in turns(episode)], [0, 1, 0, 0])
+        self.assertEqual(
+            flags(episode.messages), ["ends on tool message: no final answer"]
+        )
+        self.assertIsNone(episode.answer)
+
 
 class Conversations(unittest.TestCase):
     def test_every_conversation_is_well_formed_and_each_call_answered(self):
@@ -123,6 +145,26 @@ class Conversations(unittest.TestCase):
             episode.messages[2]["content"], "error: arguments are not valid JSON"
         )
         self.assertEqual(episode.finish_reason, "stop")
+
+    def test_case_e07_too_much_work_goes_on_as_an_observation(self):
+        """Case e07 (strands-agents/samples#296): refused before it is computed."""
+        for expression in ("9**9**9", "(((7**60)**60)**60)**60", "10**1000*10**1000"):
+            call = render_call("calculator", {"expression": expression})
+            episode = run_script(say(call, "Answer: 29842"), GOLDEN_TASK)
+            (seen,) = episode.observations
+            self.assertEqual(seen.kind, "tool_error")
+            self.assertTrue(seen.content.startswith("error: too large"), seen)
+            self.assertEqual(episode.finish_reason, "stop")
+            self.assertEqual(COURSE_REWARD.total(episode, GOLDEN_TASK), 0.9)
+
+    def test_case_e05_a_drafted_call_is_not_run(self):
+        """Case e05 (verl#4757): one call in a thought, one made."""
+        draft = render_call("calculator", {"expression": "1+1"})
+        call = render_call("calculator", {"expression": "2+2"})
+        episode = run_script(say(f"<think>try {draft}</think>{call}", "4"), GOLDEN_TASK)
+        self.assertEqual([seen.content for seen in episode.observations], ["4"])
+        unclosed = run_script(say(f"<think>try {draft}"), GOLDEN_TASK)
+        self.assertEqual((unclosed.observations, unclosed.answer), ([], ""))
 
     def test_thinking_is_trained_and_kept_apart(self):
         episode = run_script(say("<think>hm</think>Answer: 29842"), GOLDEN_TASK)
@@ -184,6 +226,20 @@ class Ends(unittest.TestCase):
         episode = run_script(script, GOLDEN_TASK, Limits(invalid_streak=2))
         self.assertEqual(episode.finish_reason, "stop")
 
+    def test_a_streak_within_one_turn_ends_it_too_and_each_call_is_answered(self):
+        broken = render_call("calculator", "{")
+        works = render_call("calculator", {"expression": "1"})
+        limits = Limits(invalid_streak=2)
+        for calls, reason in (
+            ([broken, broken, works], "invalid_streak"),
+            ([broken, broken, broken], "invalid_streak"),
+            ([broken, works, broken], "stop"),
+        ):
+            script = say("".join(calls), "I give up")
+            episode = run_script(script, GOLDEN_TASK, limits)
+            self.assertEqual(episode.finish_reason, reason)
+            self.assertEqual(len(episode.observations), 3)
+
     def test_case_g01_a_cut_turn_is_truncated_and_no_format_error(self):
         """Case g01 (OpenRLHF#1327): the last generation's reason counts."""
         cut = run_script(follow(CALL), GOLDEN_TASK, Limits(turn_tokens=12))
@@ -238,16 +294,23 @@ class Ends(unittest.TestCase):
             episode.act("answer_from_memory", -1.0)
 
     def test_case_e09_a_timeout_goes_on(self):
-        """Case e09 (PraisonAI#2957)."""
+        """Case e09 (PraisonAI#2957). A hang would meet the watchdog."""
+        faulthandler.dump_traceback_later(60, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
+        closed = []
 
         def forever(expression):
-            while True:
-                yield
+            try:
+                while True:
+                    yield
+            finally:
+                closed.append(expression)
 
         slow = Tool("calculator", "", {"expression": "string"}, forever, max_steps=50)
         script = follow(CALL, "answer_from_memory")
-        episode = run_script(script, GOLDEN_TASK, tools=ToolBox([slow, CALCULATOR][:1]))
+        episode = run_script(script, GOLDEN_TASK, tools=ToolBox([slow]))
         self.assertEqual([seen.kind for seen in episode.observations], ["timeout"])
+        self.assertEqual(closed, ["347 * 86"])
         self.assertEqual(
             [state for state, _ in episode.choices()], ["hard/start", "hard/error"]
         )
@@ -268,6 +331,12 @@ class States(unittest.TestCase):
             seen.append(episode.state)
         events = ["start", "error", "price", "result", "error"]
         self.assertEqual(seen, [f"lookup/{event}" for event in events])
+
+    def test_any_text_may_come_back_as_the_price(self):
+        odd = Tool("lookup", "", {"item": "string"}, lambda item: r"\1 price")
+        episode = Episode(TASKS["lookup"], tools=ToolBox([odd]))
+        episode.act("call_lookup", -1.0)
+        self.assertIn(r"\\1 price", episode.world.speak("call_calculator"))
 
     def test_the_price_is_known_once_it_was_seen(self):
         episode = Episode(TASKS["lookup"])
@@ -313,6 +382,7 @@ class Policies(unittest.TestCase):
         self.assertEqual(episode.state, "lookup/price")
         self.assertEqual(len(episode.trajectory.messages), 3)
         self.assertTrue(decode(twin.trajectory.tokens).startswith(before))
+        self.assertTrue(twin.done and twin.fork().done and not episode.done)
         episode.act("call_unknown", -1.0)
         self.assertEqual(COURSE_REWARD(twin.trajectory, TASKS["lookup"]).total, 0.8)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import random
 import unittest
@@ -65,12 +66,25 @@ class ParsingCalls(unittest.TestCase):
             self.assertEqual(calls_of(text), [("calculator", '{"expression": "3*4"')])
 
     def test_other_ways_to_break_a_call(self):
-        for body in ("", "{}", "[1]", "null", "no json", '{"name": 7}', '"calculator"'):
-            ((name, arguments),) = calls_of(f"<tool_call>{body}</tool_call>")
-            self.assertEqual(name, "")
-            self.assertEqual(arguments, body)
+        for body in ("", "[1]", "null", "no json", "{", '"calculator"'):
+            calls = calls_of(f"<tool_call>{body}</tool_call>")
+            self.assertEqual(calls, [("", body)])
         listed = '<tool_call>{"name": "f", "arguments": [1]}</tool_call>'
         self.assertEqual(calls_of(listed), [("f", "[1]")])
+
+    def test_what_reads_as_arguments_without_being_a_call_can_not_be_run(self):
+        """At OpenAI's edge a bare '{...}' is arguments, so the marker stays on it."""
+        for body, name in (
+            ('{"name": "calculator", "arguments": {"expression": "3*4"}', "calculator"),
+            ('{"expression": "3*4"}', ""),
+            ('{"name": 7}', ""),
+            ("{}", ""),
+        ):
+            text = f"<tool_call>{body}</tool_call>"
+            self.assertEqual(calls_of(text), [(name, f"<tool_call>{body}")])
+            message = parse_assistant(text)
+            self.assertEqual(from_openai(to_openai([message])), [message])
+            self.assertEqual(len(flags([message])), 1)
 
     def test_a_call_that_is_never_closed_is_not_run(self):
         text = '<tool_call>{"name": "f", "arguments": {"a": 1}}'
@@ -154,11 +168,13 @@ class Rendering(unittest.TestCase):
             "\n",
             "9",
         ]
-        parts += ["\u4f60", "[" * 80, "NaN", " ", "a", "</tool_call"]
+        parts += ["\u4f60", "[" * 80, "NaN", " ", "a", "</tool_call", "\ud800"]
+        parts += ["{}", '"name": "f", ', '{"a": 1}', "<|im_end|>", "<tool_"]
         read_back = 0
         for _ in range(5000):
             text = "".join(rng.choices(parts, k=rng.randint(0, 8)))
             message = parse_assistant(text)
+            self.assertEqual(from_openai(to_openai([message])), [message])
             try:
                 again = parse_assistant(render_assistant(message))
             except MessageError:
@@ -182,6 +198,15 @@ class StrictJson(unittest.TestCase):
                 parse_json(text)
         self.assertEqual(parse_json(json.dumps("[" * 1000)), "[" * 1000)
         self.assertEqual(len(parse_json(f"[{'{},' * 99}{{}}]")), 100)
+
+    def test_the_work_grows_with_the_text_and_not_with_its_square(self):
+        """Every quote here could open a string; a square would meet the watchdog."""
+        faulthandler.dump_traceback_later(60, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
+        for end in ("", "\\", '"', "]"):
+            text = "[" * 65 + '"' + '\\"' * 500_000 + end
+            with self.assertRaisesRegex(MessageError, "nested deeper"):
+                parse_json(text)
 
     def test_the_words_are_ours_whatever_python_says(self):
         for text in ("{", "", "nul", '{"a" 1}', "01", "'a'"):
@@ -243,6 +268,16 @@ class WellFormed(unittest.TestCase):
                 assistant("", {"id": "c1", "function": {"name": "f"}})
             ],
             "message 0: expected a call with id": [assistant("", {"function": {}})],
+            "message 0: call 'c1' is no function": [
+                assistant("", {**call, "type": "custom"})
+            ],
+            "message 0: expected a list of tool_calls": [
+                {**assistant(""), "tool_calls": {}}
+            ],
+            "message 0: expected text as reasoning": [
+                assistant("", reasoning_content=7)
+            ],
+            "message 1: answers call \\[\\]": [assistant("", call), tool([], "x")],
         }
         for expected, messages in cases.items():
             with self.subTest(expected), self.assertRaisesRegex(MessageError, expected):
@@ -250,9 +285,28 @@ class WellFormed(unittest.TestCase):
         with self.assertRaisesRegex(MessageError, "expected a list"):
             check({"role": "user"})
 
+    def test_an_id_is_used_once_in_the_whole_conversation(self):
+        call = tool_call("c1", "f", {})
+        log = [assistant("", call), tool("c1", "x"), assistant("", call)]
+        with self.assertRaisesRegex(MessageError, "message 2: .*'c1' is used twice"):
+            check(log)
+
+    def test_a_tool_answers_the_calls_made_just_before(self):
+        """In any order; once another turn began, the calls before it are closed."""
+        two = [tool_call("a", "f", {}), tool_call("b", "f", {})]
+        check([assistant("", *two), tool("b", "2"), tool("a", "1")])
+        with self.assertRaisesRegex(MessageError, "message 2: answers call 'a'"):
+            check([assistant("", *two), user("well?"), tool("a", "1")])
+
     def test_content_parts_are_refused_and_not_dropped(self):
         parts = [{"type": "text", "text": "look"}, {"type": "image_url"}]
-        with self.assertRaisesRegex(MessageError, "image_url.*not supported"):
+        for role in ("system", "developer", "user", "assistant", "tool"):
+            for content in (parts, parts[:1], ["x"], []):
+                with self.assertRaisesRegex(MessageError, "message 0: content parts"):
+                    check([{"role": role, "content": content}])
+        with self.assertRaisesRegex(
+            MessageError, "image_url.*not supported, only text"
+        ):
             check([{"role": "user", "content": parts}])
 
     def test_case_g08_a_log_may_end_on_tool_messages_and_says_so(self):

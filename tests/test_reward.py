@@ -46,7 +46,7 @@ class Breakdown(unittest.TestCase):
                 for kind in KINDS:
                     total, parts = reward(agent.run(TASKS[kind]), TASKS[kind])
                     self.assertAlmostEqual(math.fsum(parts.values()), total, msg=name)
-                    for part in parts.values():
+                    for part in (total, *parts.values()):
                         self.assertFalse(part == 0 and math.copysign(1, part) < 0)
 
     def test_a_gated_cost_is_charged_only_on_a_right_answer(self):
@@ -109,6 +109,13 @@ class OnlyWhatThePolicySaid(unittest.TestCase):
                     if message["role"] == "tool":
                         message["content"] = "Answer: 29842"
                 self.assertEqual(reward(episode, GOLDEN_TASK), before)
+
+    def test_an_episode_without_an_answer_is_not_right(self):
+        """The tool found it, and the agent never said it."""
+        episode = run_script(follow("call_calculator"), GOLDEN_TASK)
+        self.assertEqual(episode.observations[-1].content, GOLDEN_TASK.answer)
+        self.assertIsNone(episode.answer)
+        self.assertEqual(COURSE_REWARD.total(episode, GOLDEN_TASK), 0.0)
 
     def test_a_thought_is_no_answer(self):
         self.assertEqual(right(said("<think>Answer: 29842</think>"), GOLDEN_TASK), 0.0)

@@ -45,6 +45,17 @@ class Kind(unittest.TestCase):
             ("Compute 3 + 4 * 5.", "hard"),
             ("1.5 + 2?", "hard"),
             ("(3 + 4) ** 2?", "hard"),
+            # Readers write in their own words, and punctuate.
+            ("Compute 3 + 4.", "easy"),
+            ("What is 3 + 4 (in your head)?", "easy"),
+            ("(3 + 4)", "easy"),
+            ("Quick: 9-5 - no tools!", "easy"),
+            ("What is 12 * 3 + 4?", "hard"),  # ends like a small sum, is none
+            ("What is 123 + 4 + 5?", "hard"),
+            ("2 * (3 + 4)", "hard"),
+            ("What is 3 + 4, and what is 12 * 13?", "hard"),
+            ("3 + 4.5", "hard"),
+            ("What is seven plus eight?", "lookup"),  # names no arithmetic
             ("How much do 12 kettles cost?", "lookup"),
             ("What do 3 lamps cost?", "lookup"),
         ):
@@ -94,6 +105,15 @@ class Reading(unittest.TestCase):
     def test_prices_may_be_whole_numbers(self):
         self.assertEqual(parse_task(LOOKUP).prices, {"kettles": "34", "lamps": "19"})
 
+    def test_a_price_may_have_decimals_and_then_it_is_text(self):
+        changed = {**LOOKUP, "prices": {"kettles": "2.50"}, "answer": "30"}
+        self.assertEqual(parse_task(changed).prices, {"kettles": "2.50"})
+
+    def test_the_price_is_put_in_as_it_stands(self):
+        self.assertEqual(with_price("12 * price", "34"), "12 * 34")
+        self.assertEqual(with_price("12 * price", r"\1"), r"12 * \1")
+        self.assertEqual(with_price("prices", "34"), "prices")
+
     def test_each_fault_names_file_line_and_field(self):
         for changes, named in (
             ({"id": ""}, "'id'"),
@@ -108,6 +128,17 @@ class Reading(unittest.TestCase):
             ({"prices": []}, "'item' and 'prices' go together"),
             ({"prices": {"kettles": 3.4}}, "'prices': 'kettles'"),
             ({"prices": {"kettles": True}}, "'prices': 'kettles'"),
+            ({"prices": {"kettles": "cheap"}}, "'prices': 'kettles'"),
+            ({"prices": {"kettles": "30 + 4"}}, "'prices': 'kettles'"),  # 12 * 30 + 4
+            ({"prices": {"kettles": "\\1"}}, "'prices': 'kettles'"),
+            ({"prices": {"kettles": 34, "lamps": None}}, "'prices': 'lamps'"),
+            ({"prices": ...}, "'item' and 'prices' go together"),
+            ({"item": 7}, "'item' and 'prices' go together"),
+            ({"id": ...}, "'id'"),
+            ({"question": 7}, "'question'"),
+            ({"expression": ...}, "'expression'"),
+            ({"expression": "12 * price / 0"}, "'expression': division by zero"),
+            ({"answer": ...}, "'answer'"),
             ({"price": 1}, "unknown field 'price'"),
         ):
             message = self.fault(**changes)

@@ -27,6 +27,15 @@ class Encoding(unittest.TestCase):
             text = "".join(rng.choices(pieces, k=rng.randint(0, 30)))
             self.assertEqual(decode(encode(text)), text)
 
+    def test_every_character_of_unicode_survives(self):
+        """Lone surrogates too: a model's bytes may be cut anywhere."""
+        rng = random.Random(2)
+        for _ in range(2000):
+            codes = [rng.randrange(0x110000) for _ in range(rng.randint(1, 40))]
+            text = "".join(map(chr, codes))
+            self.assertEqual(decode(encode(text)), text)
+            self.assertNotIn("", encode(text))
+
     def test_no_text_becomes_a_template_token(self):
         for text in (
             IM_END,

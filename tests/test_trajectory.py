@@ -6,6 +6,7 @@ import copy
 import json
 import math
 import random
+import re
 import unittest
 
 from agentic_rl.advantage import returns_to_go
@@ -26,6 +27,35 @@ from agentic_rl.trajectory import (
 
 TASKS = {kind_of(task.question): task for task in training_tasks()}
 ALIGNED = ("tokens", "loss_mask", "logprobs", "decision")
+
+
+NULL_TOO = (  # where a record may say null instead of what it says
+    r"^finish_reason$",
+    r"^messages/\d+/reasoning_content$",
+    r"^messages/[13579]/content$",  # an assistant's
+)
+
+
+def places(value, path=""):
+    """(holder, key, path) of each value at any depth, but for a call's arguments."""
+    keys = value if isinstance(value, dict) else range(len(value))
+    for key in keys:
+        if key == "arguments":  # those are the model's: anything may stand there
+            continue
+        yield value, key, f"{path}{key}"
+        if isinstance(value[key], (dict, list)):
+            yield from places(value[key], f"{path}{key}/")
+
+
+def fits(value, old, path):
+    """Whether the value is of a type that may stand in this place."""
+    if path.endswith("choice"):
+        return value is None or isinstance(value, str)
+    if value is None and any(re.search(pattern, path) for pattern in NULL_TOO):
+        return True
+    if isinstance(old, float):  # a whole number is a number, NaN is none
+        return type(value) in (int, float) and value == value
+    return type(value) is type(old)
 
 
 def scored(agent, kind):
@@ -117,6 +147,16 @@ class Json(unittest.TestCase):
                 self.assertEqual(Trajectory.from_dict(json.loads(text)), episode)
 
     def test_one_element_more_or_less_is_refused_by_name(self):
+        for change, length in (
+            (lambda row: row[:-1], 48),
+            (lambda row: [*row, "x"], 50),
+        ):
+            record = copy.deepcopy(golden_group()[0].to_dict())
+            record["tokens"] = change(record["tokens"])
+            with self.assertRaisesRegex(
+                TrajectoryError, f"loss_mask: 49 values for {length} tokens"
+            ):
+                Trajectory.from_dict(record)
         for name in ALIGNED[1:]:
             for change in (lambda row: row[:-1], lambda row: [*row, row[-1]]):
                 record = copy.deepcopy(golden_group()[0].to_dict())
@@ -146,7 +186,11 @@ class Json(unittest.TestCase):
         self.broken(r"logprobs\[14\]", logprobs=put(14, None))
         self.broken(r"logprobs\[14\]", logprobs=put(14, math.nan))
         self.broken(r"decision\[0\]: 1 where the mask is 0", decision=put(0, 1))
-        self.broken(r"\[3\]: expected 0 or 1", loss_mask=put(3, 2))
+        for value in (2, True, 1.0, "1", None):
+            self.broken(r"^loss_mask\[14\]: expected 0 or 1", loss_mask=put(14, value))
+            self.broken(r"^decision\[14\]: expected 0 or 1", decision=put(14, value))
+        self.broken(r"logprobs\[14\]", logprobs=put(14, -(10**400)))
+        self.broken("task_id", task_id=7)
         self.broken(r"tokens\[3\]: expected text", tokens=put(3, 7))
         self.broken("actions: 1 for 2 decisions", actions=lambda row: row[:1])
         self.broken(r"actions\[0\]", actions=put(0, {"type": "dance"}))
@@ -157,8 +201,38 @@ class Json(unittest.TestCase):
         self.broken("finish_reason", finish_reason="tired")
         self.broken("adds up to 0.9, the reward is 1", reward=1.0)
         self.broken("the reward is null", reward=None)
+        self.broken("^reward: expected a finite", reward=10**400)
+        self.broken("more than a float holds", breakdown={"a": 1e308, "b": 1e308})
         self.broken("expected a finite number", breakdown={"right": math.inf})
         self.broken("expected a number", breakdown={"right": True})
+
+    def test_another_type_in_any_place_is_refused(self):
+        """Each value of a record, at any depth, becomes a value of each other type."""
+        others = (None, True, 7, -0.5, math.nan, "odd", [], {})
+        for episode in (golden_group()[0], scored(SCRIPTED[-1], "lookup")):
+            record = json.loads(json.dumps(episode.to_dict()))
+            self.assertEqual(Trajectory.from_dict(record), episode)
+            for holder, key, path in list(places(record)):
+                old = holder[key]
+                for value in (x for x in others if not fits(x, old, path)):
+                    holder[key] = value
+                    errors = (TrajectoryError, MessageError)
+                    with self.subTest(path, value=value), self.assertRaises(errors):
+                        Trajectory.from_dict(record)
+                holder[key] = old
+            self.assertEqual(Trajectory.from_dict(record), episode)
+
+    def test_no_field_may_be_missing_and_none_added(self):
+        for name in golden_group()[0].to_dict():
+            self.broken(f"^field '{name}' is missing", **{name: ...})
+        whole = golden_group()[0].to_dict()
+        for name in whole["actions"][0]:
+            action = {k: v for k, v in whole["actions"][0].items() if k != name}
+            self.broken(r"actions\[0\]", actions=[action, whole["actions"][1]])
+        for seen in ({"kind": "result"}, {**whole["observations"][0], "more": "x"}):
+            self.broken(r"observations\[0\]", observations=[seen])
+        with self.assertRaisesRegex(TrajectoryError, "field 5 is not known"):
+            Trajectory.from_dict({**whole, 5: 1})
 
     def test_any_value_in_any_field_raises_our_errors_and_no_others(self):
         values = [None, 0, -1, 1.5, math.nan, "x", "", [], {}, [None], [[]], [{}], True]
@@ -180,6 +254,19 @@ class Json(unittest.TestCase):
         for record in (None, [], "x", 7):
             with self.assertRaises(TrajectoryError):
                 Trajectory.from_dict(record)
+
+
+class Forking(unittest.TestCase):
+    def test_a_fork_is_equal_and_shares_no_list(self):
+        for episode in golden_group():
+            twin = episode.fork()
+            self.assertEqual(twin, episode)
+            twin.add_decision(["x"], -1.0)
+            twin.messages.append({})
+            twin.actions.append({})
+            twin.observations.clear()
+            twin.breakdown["more"] = 1.0
+            episode.check()
 
 
 class TowardsTraining(unittest.TestCase):
@@ -233,6 +320,14 @@ class TowardsTraining(unittest.TestCase):
         self.assertEqual(rows, [{"ids": [1, 2, 3], "mask": [0, 0, 1], "reward": None}])
         self.assertEqual(found, ["turn 0: empty response ids", "final reward missing"])
         self.assertEqual(usable_rows(turns[1:], 1.0)[1], [])
+        self.assertEqual(usable_rows(turns[1:], 0.0)[0][0]["reward"], 0.0)
+        self.assertEqual(
+            usable_rows([], 1.0),
+            ([], ["no turns: was the model called through the tracer?"]),
+        )
+        no_prompt = [{"prompt": {"token_ids": []}, "response": {"token_ids": [3]}}]
+        found = usable_rows(no_prompt, 1.0)
+        self.assertEqual(found, ([], ["turn 0: empty prompt ids"]))
 
 
 if __name__ == "__main__":

@@ -287,7 +287,7 @@ def show_experiments() -> None:
     )
     show_experiment(
         "02.9",
-        "Counting tokens instead of decisions (rate 2)",
+        "Counting tokens instead of decisions (30 updates at rate 4)",
         "unit",
         "A turn with a call has 20 tokens or so and an answer 4, but only one token of a "
         "turn carries a choice. A mean over tokens divides that choice by the length of "
