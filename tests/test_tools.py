@@ -107,6 +107,15 @@ class Timeouts(unittest.TestCase):
         self.assertEqual(observe("sleep", {}, self.sleeper(None, 1000)).kind, "timeout")
         self.assertTrue(self.closed)
 
+    def test_it_is_closed_at_once_and_not_when_nobody_holds_it_any_more(self):
+        sleep = self.sleeper(None, 5).tools["sleep"]
+        closed = None
+        try:
+            sleep.run({})
+        except Exception:
+            closed = self.closed  # the traceback still holds the generator
+        self.assertIs(closed, True)
+
     def test_a_tool_that_makes_it_in_time_gives_its_result(self):
         self.assertEqual(observe("sleep", {}, self.sleeper(3, 4)).content, "rested")
         self.assertEqual(observe("sleep", {}, self.sleeper(3, 3)).kind, "timeout")

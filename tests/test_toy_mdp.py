@@ -158,7 +158,7 @@ class Script(unittest.TestCase):
         3 / 4 * 1/2 - 0 = 0.375.
         """
         rows = [line.split() for line in self.text.splitlines()]
-        start_work = "start work 0.0000 0.1250 0.0625 0.5000 0.5312"  # sigmoid(0.125)
+        start_work = "work 0.0000 0.1250 0.0625 0.5000 0.5312"  # sigmoid(0.125)
         ready_take = "ready take 0.0000 0.3750 0.1875 0.5000 0.5927"  # sigmoid(0.375)
         self.assertIn(start_work.split(), rows)
         self.assertIn(ready_take.split(), rows)

@@ -232,7 +232,7 @@ class Json(unittest.TestCase):
         for seen in ({"kind": "result"}, {**whole["observations"][0], "more": "x"}):
             self.broken(r"observations\[0\]", observations=[seen])
         with self.assertRaisesRegex(TrajectoryError, "field 5 is not known"):
-            Trajectory.from_dict({**whole, 5: 1})
+            Trajectory.from_dict({**whole, "more": 1, 5: 1})
 
     def test_any_value_in_any_field_raises_our_errors_and_no_others(self):
         values = [None, 0, -1, 1.5, math.nan, "x", "", [], {}, [None], [[]], [{}], True]

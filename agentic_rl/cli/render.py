@@ -9,6 +9,7 @@ from typing import Any
 
 from agentic_rl.evaluation import ByKind, mean_report
 from agentic_rl.messages import Message
+from agentic_rl.policy import Gradient, SoftmaxPolicy
 from agentic_rl.trajectory import Trajectory
 
 WIDTH = 80
@@ -135,6 +136,32 @@ def _printable(character: str) -> str:
 def choices(trajectory: Trajectory) -> str:
     """The decisions of an episode on one line."""
     return ", ".join(action["choice"] for action in trajectory.actions)
+
+
+def logit_step(
+    policy: SoftmaxPolicy,
+    gradient: Gradient,
+    after: SoftmaxPolicy,
+    states: Sequence[str],
+) -> str:
+    """One step on the logits of some states: before, gradient, after; pi before, after."""
+    rows = []
+    for state in states:
+        chances = policy.probabilities(state), after.probabilities(state)
+        for index, action in enumerate(policy.actions):
+            rows.append(
+                (
+                    state if index == 0 else "",
+                    action,
+                    policy.logits[state][index],
+                    gradient[state][index],
+                    after.logits[state][index],
+                    chances[0][index],
+                    chances[1][index],
+                )
+            )
+    head = ["state", "action", "logit", "gradient", "new", "pi", "new pi"]
+    return table(head, rows)
 
 
 def honest_row(name: str, exact: ByKind, sampled: ByKind | None = None) -> list[str]:

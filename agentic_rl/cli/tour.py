@@ -187,22 +187,8 @@ def update(group: list[Trajectory], advantages: list[float]) -> None:
         )
     )
     print()
-    lines = []
-    for state in ("hard/start", "hard/result"):
-        for index, action in enumerate(policy.actions):
-            lines.append(
-                (
-                    state if index == 0 else "",
-                    action,
-                    policy.logits[state][index],
-                    gradient[state][index],
-                    after.logits[state][index],
-                    policy.probability(state, action),
-                    after.probability(state, action),
-                )
-            )
-    head = ["state", "action", "logit", "gradient", "new", "pi", "new pi"]
-    print(render.table(head, lines))
+    states = ("hard/start", "hard/result")
+    print(render.logit_step(policy, gradient, after, states))
 
 
 def closed_loop() -> State:

@@ -145,21 +145,7 @@ def show_one_update(policy: SoftmaxPolicy, episodes: list[Episode]) -> None:
     gradient = reinforce(policy, episodes)
     after = policy.copy()
     after.move(gradient, RATE)
-    rows = [
-        (
-            state,
-            action,
-            policy.logits[state][index],
-            gradient[state][index],
-            after.logits[state][index],
-            policy.probability(state, action),
-            after.probability(state, action),
-        )
-        for state in STATES
-        for index, action in enumerate(ACTIONS)
-    ]
-    head = ["state", "action", "logit", "gradient", "new", "pi", "new pi"]
-    print(render.table(head, rows))
+    print(render.logit_step(policy, gradient, after, STATES))
     print()
     print(
         "gradient = mean over episodes of return * score; new = logit + rate * gradient"
