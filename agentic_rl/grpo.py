@@ -97,16 +97,25 @@ class State:
 
     @classmethod
     def from_dict(cls, record: dict[str, Any]) -> State:
-        """The state that ``to_dict`` wrote."""
+        """The state that ``to_dict`` wrote. Raises ValueError, naming the field."""
+        expected = ("policy", "reference", "rng", "queue", "metrics")
+        if not isinstance(record, dict) or set(record) != set(expected):
+            raise ValueError(f"state: expected the fields {', '.join(expected)}")
         rng = random.Random()
-        version, internal, gauss = record["rng"]
-        rng.setstate((version, tuple(internal), gauss))
+        try:
+            version, internal, gauss = record["rng"]
+            rng.setstate((version, tuple(internal), gauss))
+        except (TypeError, ValueError):
+            raise ValueError("rng: expected what random.getstate() gives") from None
+        for name in ("queue", "metrics"):
+            if not isinstance(record[name], list):
+                raise ValueError(f"{name}: expected a list")
         return cls(
             SoftmaxPolicy.from_dict(record["policy"]),
             SoftmaxPolicy.from_dict(record["reference"]),
             rng,
             list(record["queue"]),
-            list(record["metrics"]),
+            [dict(update) for update in record["metrics"]],
         )
 
 

@@ -137,18 +137,38 @@ def attach(
     """Write one score on each trajectory; a plain number is its own breakdown.
 
     Raises RewardError unless there is exactly one score a trajectory: one number for a
-    whole group would make all its advantages 0, and nothing would fail.
+    whole group would make all its advantages 0, and nothing would fail. Raises it too
+    for a reward that is no finite number, or that its breakdown does not add up to.
     """
     if len(scores) != len(trajectories):
         raise RewardError(
             f"reward function returned {len(scores)} rewards for "
             f"{len(trajectories)} completions"
         )
-    for trajectory, score in zip(trajectories, scores):
-        if not isinstance(score, Score):
-            score = Score(score, {} if score is None else {"reward": score})
-        if score.total is not None and not math.isfinite(score.total):
-            raise RewardError(
-                f"task {trajectory.task_id}: reward {score.total} is no number"
-            )
+    checked = [_checked(score) for score in scores]
+    for trajectory, score in zip(trajectories, checked):
         trajectory.reward, trajectory.breakdown = score.total, score.breakdown
+
+
+def _checked(score: Score | float | None) -> Score:
+    total, parts = score if isinstance(score, Score) else (score, None)
+    if total is None:
+        return Score(None, {})
+    total = _finite("reward", total)
+    if parts is None:
+        return Score(total, {"reward": total})
+    parts = {name: _finite(name, part) for name, part in parts.items()}
+    if abs(math.fsum(parts.values()) - total) > 1e-9:
+        raise RewardError(f"reward {total:g}: its breakdown adds up to something else")
+    return Score(total, parts)
+
+
+def _finite(name: str, value: float) -> float:
+    """The number as a float; a library's own number types are welcome."""
+    try:
+        number = value if isinstance(value, str) else float(value)
+    except (TypeError, ValueError):
+        number = value
+    if not isinstance(number, float) or not math.isfinite(number):
+        raise RewardError(f"{name}: expected a finite number, got {value!r}")
+    return number

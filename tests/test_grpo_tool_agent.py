@@ -128,6 +128,21 @@ class Resuming(unittest.TestCase):
         again = State.from_dict(json.loads(text))
         self.assertEqual(json.dumps(again.to_dict()), text)
 
+    def test_a_state_that_was_damaged_is_refused_by_field(self):
+        good = train(TASKS, Config(updates=1)).to_dict()
+        for changes, named in (
+            ({"rng": [3, [1, 2], None]}, "rng"),
+            ({"rng": None}, "rng"),
+            ({"queue": 7}, "queue"),
+            ({"metrics": None}, "metrics"),
+            ({"policy": {}}, "actions"),
+            ({"more": 1}, "expected the fields policy"),
+        ):
+            with self.assertRaisesRegex(ValueError, named):
+                State.from_dict({**good, **changes})
+        with self.assertRaisesRegex(ValueError, "expected the fields"):
+            State.from_dict([])
+
 
 class PassingYourOwn(unittest.TestCase):
     """reward, advantage and objective are arguments, and each one matters."""
@@ -314,11 +329,12 @@ class Variants(unittest.TestCase):
 
 class Configuring(unittest.TestCase):
     def test_a_setting_that_can_not_be_is_named(self):
-        for name in ("tasks_per_update", "group_size", "epochs"):
-            with self.assertRaisesRegex(ValueError, name):
-                Config(**{name: 0})
+        for name in ("tasks_per_update", "group_size", "epochs", "updates"):
+            for value in (-1, 1.5, "8", None):
+                with self.assertRaisesRegex(ValueError, name):
+                    Config(**{name: value})
         for rate in (0.0, -1.0, float("inf"), float("nan")):
-            with self.assertRaisesRegex(ValueError, "learning rate"):
+            with self.assertRaisesRegex(ValueError, "learning_rate"):
                 Config(learning_rate=rate)
 
     def test_no_tasks_no_training(self):

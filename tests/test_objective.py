@@ -514,7 +514,10 @@ class Aggregation(ObjectiveCase):
                 loss = policy_loss(rows, rows, rows, convention, mask)
                 self.assertEqual(loss.value, 0.0)
                 self.assertEqual(loss.gradient, [[0.0] * len(row) for row in rows])
-                ratios = {"smallest_ratio": 1.0, "largest_ratio": 1.0}  # nothing has moved
+                ratios = {
+                    "smallest_ratio": 1.0,
+                    "largest_ratio": 1.0,
+                }  # nothing has moved
         self.assertEqual(loss.metrics, dict.fromkeys(loss.metrics, 0.0) | ratios)
 
     def test_no_mask_means_all_positions(self):

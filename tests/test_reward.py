@@ -162,10 +162,23 @@ class Attaching(unittest.TestCase):
         parts = [episode.breakdown for episode in self.episodes]
         self.assertEqual(parts, [{"right": 1.0, "calls": -0.1}, {"reward": 0.5}, {}])
 
-    def test_a_reward_that_is_no_number_is_refused_by_task(self):
-        for value in (math.nan, math.inf):
-            with self.assertRaisesRegex(RewardError, "task t"):
+    def test_a_reward_that_is_no_finite_number_is_refused_and_nothing_written(self):
+        for value in (math.nan, math.inf, "1", "x", [1], {}):
+            with self.assertRaisesRegex(
+                RewardError, "reward: expected a finite number"
+            ):
                 attach(self.episodes, [0.0, value, 0.0])
+        with self.assertRaisesRegex(RewardError, "right: expected a finite number"):
+            attach(self.episodes, [Score(1.0, {"right": math.nan})] * 3)
+        self.assertEqual([episode.reward for episode in self.episodes], [None] * 3)
+
+    def test_whole_numbers_and_truth_values_are_numbers(self):
+        attach(self.episodes, [1, True, 0])
+        self.assertEqual([repr(e.reward) for e in self.episodes], ["1.0", "1.0", "0.0"])
+
+    def test_a_breakdown_that_does_not_add_up_is_refused(self):
+        with self.assertRaisesRegex(RewardError, "reward 1: its breakdown"):
+            attach(self.episodes, [Score(1.0, {"right": 0.5})] * 3)
 
 
 if __name__ == "__main__":
