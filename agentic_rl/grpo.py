@@ -54,14 +54,16 @@ class Config:
     convention: Convention = COURSE
 
     def __post_init__(self) -> None:
-        for name in ("tasks_per_update", "group_size", "epochs"):
-            if getattr(self, name) < 1:
+        least = {"updates": 0, "tasks_per_update": 1, "group_size": 1, "epochs": 1}
+        for name, lowest in least.items():
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < lowest:
                 raise ValueError(
-                    f"{name}: expected at least 1, got {getattr(self, name)}"
+                    f"{name}: expected a whole number, at least {lowest}, got {value!r}"
                 )
-        if self.updates < 0 or not 0 < self.learning_rate < math.inf:
+        if not 0 < self.learning_rate < math.inf:
             raise ValueError(
-                "expected updates of at least 0 and a positive learning rate"
+                f"learning_rate: expected a positive number, got {self.learning_rate}"
             )
 
 
