@@ -179,6 +179,8 @@ def generate(count: int, seed: int, avoid: Iterable[Task] = ()) -> list[Task]:
     by avoiding the training tasks. There are 81 easy questions; TaskError if asked for
     more than are left.
     """
+    if count < 0:
+        raise TaskError(f"generate: expected a count of at least 0, got {count}")
     rng = random.Random(seed)
     asked = {task.question for task in avoid}
     tasks = []

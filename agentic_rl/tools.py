@@ -107,10 +107,14 @@ class Tool:
 
 
 class ToolBox:
-    """The tools of one episode, by name."""
+    """The tools of one episode, by name. Raises ValueError if two share a name."""
 
     def __init__(self, tools: Iterable[Tool]):
-        self.tools = {tool.name: tool for tool in tools}
+        self.tools: dict[str, Tool] = {}
+        for tool in tools:
+            if tool.name in self.tools:
+                raise ValueError(f"two tools are called {tool.name!r}")
+            self.tools[tool.name] = tool
 
     def schemas(self) -> list[dict[str, Any]]:
         """All tools as OpenAI's ``tools=`` wants them."""

@@ -85,6 +85,11 @@ class Generating(unittest.TestCase):
             price = task.prices[task.item] if task.item else "0"
             self.assertEqual(calculate(with_price(task.expression, price)), task.answer)
 
+    def test_none_and_fewer_than_none(self):
+        self.assertEqual(generate(0, seed=0), [])
+        with self.assertRaisesRegex(TaskError, "at least 0, got -1"):
+            generate(-1, seed=0)
+
     def test_more_easy_questions_than_there_are(self):
         with self.assertRaisesRegex(TaskError, "easy questions, not 82"):
             generate(82, seed=0)

@@ -134,6 +134,10 @@ class Schema(unittest.TestCase):
         self.assertEqual(function["parameters"]["required"], ["expression"])
         self.assertIs(function["parameters"]["additionalProperties"], False)
 
+    def test_two_tools_of_one_name_are_refused(self):
+        with self.assertRaisesRegex(ValueError, "two tools are called 'calculator'"):
+            ToolBox([CALCULATOR, CALCULATOR])
+
     def test_an_unknown_type_is_refused(self):
         with self.assertRaisesRegex(ValueError, "'colour'"):
             Tool("f", "", {"x": "colour"}, lambda x: "")
