@@ -7,6 +7,7 @@ of your own, and the experiments: one thing changed at a time. Each experiment t
 0 live; beside it stand the lowest and the highest of five seeds, computed before.
 """
 
+import functools
 import math
 import sys
 from pathlib import Path
@@ -21,6 +22,7 @@ from agentic_rl.cli.terminal import Progress, run
 from agentic_rl.conventions import COURSE, Convention
 from agentic_rl.evaluation import (
     ByKind,
+    Sheets,
     answer_sheets,
     as_reports,
     exact,
@@ -36,9 +38,14 @@ from agentic_rl.variants import Variant
 
 SEED = 0
 TASKS = training_tasks()
-SHEETS = answer_sheets(TASKS)
 PROGRESS = Progress()
 DONE: dict[tuple[Reward, Config], ByKind] = {}
+
+
+@functools.cache
+def sheets() -> Sheets:
+    """The answer sheets of the three kinds, computed once."""
+    return answer_sheets(TASKS)
 
 
 def show_default() -> State:
@@ -52,7 +59,7 @@ def show_default() -> State:
 
     config = Config(seed=SEED)
     state = train(TASKS, config, objective=watched)
-    DONE[COURSE_REWARD, config] = exact(state.policy, SHEETS)
+    DONE[COURSE_REWARD, config] = exact(state.policy, sheets())
     print(
         f"{config.updates} updates of {config.tasks_per_update} tasks x "
         f"{config.group_size} episodes, {config.epochs} steps a batch, "
@@ -208,7 +215,7 @@ def reports_of(variant: Variant) -> ByKind:
     """The exact reports of a variant; one that stands in two experiments runs once."""
     run_of = (variant.reward, variant.config(SEED))
     if run_of not in DONE:
-        DONE[run_of] = variants.run(variant, TASKS, SHEETS, SEED)
+        DONE[run_of] = variants.run(variant, TASKS, sheets(), SEED)
     return DONE[run_of]
 
 
@@ -231,7 +238,7 @@ def show_ascent(name: str, reward: Reward) -> None:
     optimum = variants.best_mean(reward, TASKS)
     climb = variants.climb(reward, TASKS, config.learning_rate, config.updates)
     value, policy = list(climb)[-1]
-    lookup = exact(policy, SHEETS)["lookup"].success
+    lookup = exact(policy, sheets())["lookup"].success
     print()
     print(
         render.paragraph(
