@@ -90,7 +90,7 @@ def tokens(trajectory: Trajectory) -> str:
 
     A token's leading space is shown as _, a newline as \\n.
     """
-    lines = [f"{'tokens':<9}  mask  {'choice':<7}  what they are"]
+    lines = [f"{'tokens':<9}  mask  {'log pi':<7}  what they are"]
     for first, last in _runs(trajectory):
         mask, logprob = trajectory.loss_mask[first], trajectory.logprobs[first]
         choice = number(logprob) if trajectory.decision[first] else ""
@@ -143,8 +143,12 @@ def logit_step(
     gradient: Gradient,
     after: SoftmaxPolicy,
     states: Sequence[str],
+    slope: str,
 ) -> str:
-    """One step on the logits of some states: before, gradient, after; pi before, after."""
+    """One step on the logits of some states: before and after, with pi.
+
+    ``slope`` heads the gradient's column: of what it is the gradient.
+    """
     rows = []
     for state in states:
         chances = policy.probabilities(state), after.probabilities(state)
@@ -160,7 +164,7 @@ def logit_step(
                     chances[1][index],
                 )
             )
-    head = ["state", "action", "logit", "gradient", "new", "pi", "new pi"]
+    head = ["state", "action", "logit", slope, "new", "pi", "new pi"]
     return table(head, rows)
 
 

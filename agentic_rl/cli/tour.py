@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import random
+from typing import Any
 
 from agentic_rl.advantage import group_advantages, spread
 from agentic_rl.agent_loop import run_episode
@@ -101,7 +102,8 @@ def trajectory(episode: Trajectory) -> None:
     print(
         render.paragraph(
             "Mask 1: the assistant wrote it, its end of turn included. Mask 0: somebody "
-            "else did, and log pi there is null. The choice stands on a turn's first token."
+            "else did, and log pi there is null. The choice stands on a turn's first token; "
+            "the rest of the turn is certain given the choice, with log 1 = 0."
         )
     )
     print()
@@ -119,8 +121,9 @@ def reward(group: list[Trajectory]) -> None:
     print(
         render.paragraph(
             f"Four episodes of one task ({GOLDEN_TASK.question} {GOLDEN_TASK.answer} is "
-            "right) are a group. Right pays 1; a right answer is charged 0.1 a call and "
-            "0.2 an invalid call. Only what the policy said is scored."
+            "right) are a group. Right pays 1; a right answer is charged 0.1 for each call "
+            "that ran and 0.2 for each that could not be run. Only what the policy said "
+            "is scored."
         )
     )
     print()
@@ -178,17 +181,24 @@ def update(group: list[Trajectory], advantages: list[float]) -> None:
     after.move(gradient, -RATE)
     print(
         render.paragraph(
-            "Every ratio is 1, so the loss is -(sum of advantages over decisions) / 4 = "
-            f"{loss.value:.4f}. A choice pushes its logit by its advantage * (1 - pi) and "
-            "the others by -advantage * pi. At hard/start the four advantages add up to "
-            "0, so the pi parts cancel: call_calculator, chosen by the first and the "
-            f"third, gets -({advantages[0]:.4f} + {advantages[2]:.4f}) / 4. "
-            "hard/error moves too and is left out."
+            "Every ratio is 1, so the loss is -(sum over decisions of the advantage) / 4 = "
+            f"{loss_sum(advantages, choices)} = {loss.value:.4f}. The advantages at "
+            "hard/start add up to 0, so the pi parts of the scores cancel there, and "
+            "d loss of call_calculator, chosen by the first and the third, is "
+            f"-({advantages[0]:.4f} + {advantages[2]:.4f}) / 4. A loss goes down: "
+            "new = logit - rate * d loss. (hard/error moves too and is left out.)"
         )
     )
     print()
     states = ("hard/start", "hard/result")
-    print(render.logit_step(policy, gradient, after, states))
+    print(render.logit_step(policy, gradient, after, states, "d loss"))
+
+
+def loss_sum(advantages: list[float], choices: list[list[Any]]) -> str:
+    """The sum behind the loss: each advantage, once a decision of its episode."""
+    pairs = list(zip(advantages, choices))
+    parts = [f"{'-' if a < 0 else '+'} {len(row)} * {abs(a):.4f}" for a, row in pairs]
+    return f"-({' '.join(parts).removeprefix('+ ')}) / {len(pairs)}"
 
 
 def closed_loop() -> State:

@@ -145,7 +145,7 @@ def show_one_update(policy: SoftmaxPolicy, episodes: list[Episode]) -> None:
     gradient = reinforce(policy, episodes)
     after = policy.copy()
     after.move(gradient, RATE)
-    print(render.logit_step(policy, gradient, after, STATES))
+    print(render.logit_step(policy, gradient, after, STATES, "d return"))
     print()
     print(
         "gradient = mean over episodes of return * score; new = logit + rate * gradient"
@@ -207,7 +207,8 @@ def show_learning() -> None:
     print()
     print(
         render.paragraph(
-            "J is exact; the optimum is 3. The baseline here is the batch's own mean "
+            f"{BATCH} episodes an update, rate {RATE:g}. J is exact; the optimum is 3. With "
+            "so many episodes an update the baseline makes little difference. The baseline here is the batch's own mean "
             f"return. An episode is 1/{BATCH} of it, so the estimate shrinks by that share."
         )
     )
@@ -240,8 +241,9 @@ def show_zero_loss(policy: SoftmaxPolicy) -> None:
     print()
     print(
         render.paragraph(
-            "Advantages are centred and every ratio is 1 on fresh samples, so the value "
-            "is 0 by construction. The number says nothing about learning: watch the "
+            f"(rate {RATE:g}.) Advantages are centred and every ratio is 1 on fresh samples, "
+            "so the value is 0 where each episode has one decision, and near 0 elsewhere: "
+            "in the tour an episode counts once a decision. The number says nothing about learning: watch the "
             "return and the size of the gradient."
         )
     )

@@ -69,7 +69,13 @@ def show_agents(kind: str, section: str) -> None:
     print(render.heading(f"Ten agents on one {kind} task", section))
     task = TASKS[kind]
     print(f"task: {task.question}  (answer {task.answer})")
-    print("right, calls, bad: what each term paid. mask: tokens with mask 1.\n")
+    print(
+        "tok: tokens. mask: tokens with mask 1. right, calls, bad: what each term paid"
+    )
+    print(
+        "(a call that ran costs 0.1, errors and timeouts too; one that could not be run"
+    )
+    print("0.2; both only on a right answer). seen: what came back.\n")
     rows = []
     for scripted in SCRIPTED:
         episode = play(scripted, task)
@@ -117,12 +123,17 @@ def show_conversations() -> None:
     ):
         show_conversation(name, kind)
     episode = play(agent("never answers"), TASKS["hard"])
-    print(f"\nnever answers: {'; '.join(message_flags(episode.messages))}")
+    print(f"\nnever answers; flagged: {'; '.join(message_flags(episode.messages))}")
     print(f"finish_reason {episode.finish_reason}, answer {episode.answer}")
 
 
 def show_edge() -> None:
-    print(render.heading("Inside an object, at OpenAI's edge a string", "01.7"))
+    print(
+        render.heading(
+            "Arguments: an object in this package, a JSON string at OpenAI's edge",
+            "01.7",
+        )
+    )
     episode = play(ACTS_WELL, TASKS["hard"])
     inside = episode.messages[1]["tool_calls"][0]
     edge = to_openai(episode.messages)[1]["tool_calls"][0]
@@ -194,11 +205,15 @@ def show_edges() -> None:
     }
     rows = []
     for name, rewards in cases.items():
-        for convention in (COURSE, VERL):
+        for convention in (COURSE, TRL, VERL):
             rows.append(
                 (name, convention.name, advantages_or_error(rewards, convention))
             )
     print(render.table(["rewards", "convention", "advantages"], rows))
+    print()
+    for name, rewards in cases.items():
+        shown = "  ".join("None" if r is None else f"{r:g}" for r in rewards)
+        print(f"{name}: rewards {shown}")
     print()
     for name, rewards in cases.items():
         print("; ".join(flags(rewards, [name] * len(rewards))))
