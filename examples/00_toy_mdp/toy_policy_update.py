@@ -148,7 +148,7 @@ def show_one_update(policy: SoftmaxPolicy, episodes: list[Episode]) -> None:
     print(render.logit_step(policy, gradient, after, STATES, "d return"))
     print()
     print(
-        "gradient = mean over episodes of return * score; new = logit + rate * gradient"
+        "d return = mean of return * score; it goes up: new = logit + rate * d return"
     )
     before, now = exact_return(policy.probability), exact_return(after.probability)
     print(f"exact return: {before:.4f} -> {now:.4f}")
@@ -208,8 +208,9 @@ def show_learning() -> None:
     print(
         render.paragraph(
             f"{BATCH} episodes an update, rate {RATE:g}. J is exact; the optimum is 3. With "
-            "so many episodes an update the baseline makes little difference. The baseline here is the batch's own mean "
-            f"return. An episode is 1/{BATCH} of it, so the estimate shrinks by that share."
+            "so many episodes an update the baseline makes little difference. It is the "
+            f"batch's own mean return: an episode is 1/{BATCH} of it, so the estimate "
+            "shrinks by that share."
         )
     )
 
@@ -243,8 +244,8 @@ def show_zero_loss(policy: SoftmaxPolicy) -> None:
         render.paragraph(
             f"(rate {RATE:g}.) Advantages are centred and every ratio is 1 on fresh samples, "
             "so the value is 0 where each episode has one decision, and near 0 elsewhere: "
-            "in the tour an episode counts once a decision. The number says nothing about learning: watch the "
-            "return and the size of the gradient."
+            "in the tour an episode counts once a decision. The number says nothing about "
+            "learning: watch the return and the size of the gradient."
         )
     )
 

@@ -197,8 +197,8 @@ def show_estimators() -> None:
             "compared, weighted by its probability under the uniform policy, and held "
             "against the exact gradient: the length of the mean estimate divided by that of "
             "the gradient, and the cosine between them. (Small costs: see 02.11. An invalid "
-            "call leads to the state hard/error.) Leave-one-out is that gradient. The group's mean "
-            "gives (G - 1) / G of it: the same direction. Dividing by the std keeps the "
+            "call leads to the state hard/error.) Leave-one-out is that gradient. The group's "
+            "mean gives (G - 1) / G of it: the same direction. Dividing by the std keeps the "
             "direction while a reward has two values, and turns it once costs differ."
         )
     )
@@ -257,8 +257,8 @@ def show_ascent(name: str, reward: Reward) -> None:
     print()
     print(
         render.paragraph(
-            f"Exact ascent (the exact gradient of J) on this reward, same rate and number of updates: J = {value:.2f} "
-            f"of {optimum:.2f}, lookup success {lookup:.2f}."
+            "Exact ascent (the exact gradient of J) on this reward, same rate and number of "
+            f"updates: J = {value:.2f} of {optimum:.2f}, lookup success {lookup:.2f}."
         )
     )
     stored = load("ascents.json")[name]
