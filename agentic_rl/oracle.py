@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from agentic_rl.advantage import group_advantages, spread
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.conventions import Convention
-from agentic_rl.grpo import logit_gradient, logprob_rows, size
+from agentic_rl.grpo import logprob_rows, size
 from agentic_rl.objective import policy_loss
 from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
 from agentic_rl.tasks import Task
@@ -140,7 +140,7 @@ def expected_estimate(
         math.exp(math.fsum(policy.log_prob(*choice) for choice in choices))
         for _, choices in played
     ]
-    total = policy.zero_gradient()
+    slopes: dict[Decision, float] = defaultdict(float)
     for places in combinations_with_replacement(range(len(played)), group_size):
         orders = math.factorial(group_size)
         for count in Counter(places).values():
@@ -152,10 +152,12 @@ def expected_estimate(
         logprobs = logprob_rows(policy, choices)
         rows = spread(advantages, [len(row) for row in choices], convention)
         loss = policy_loss(logprobs, logprobs, rows, convention)
-        for state, row in logit_gradient(policy, choices, loss.gradient).items():
-            for index, slope in enumerate(row):
-                total[state][index] -= weight * slope
-    return total
+        for row, row_slopes in zip(choices, loss.gradient):
+            for choice, slope in zip(row, row_slopes):
+                slopes[choice] -= weight * slope
+    return weighted_score(
+        policy, [(*choice, slope) for choice, slope in slopes.items()]
+    )
 
 
 def compare(estimate: Gradient, exact: Gradient) -> tuple[float, float]:
