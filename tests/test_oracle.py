@@ -16,20 +16,23 @@ from fractions import Fraction
 
 from agentic_rl import toy_mdp
 from agentic_rl.agent_loop import Limits, run_episode
+from agentic_rl.conventions import COURSE
 from agentic_rl.golden import GOLDEN_TASK
 from agentic_rl.oracle import (
     Outcome,
     ascend,
     best,
+    compare,
     every_episode,
     exact_gradient,
     expectation,
     expectations,
+    expected_estimate,
     outcomes,
     probabilities,
 )
 from agentic_rl.policy import SoftmaxPolicy
-from agentic_rl.reward import COURSE_REWARD, right
+from agentic_rl.reward import COURSE_REWARD, SMALL_COSTS, right
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS, STATES
 
@@ -316,6 +319,34 @@ class Best(unittest.TestCase):
             for seed in range(20):
                 value = expectation(random_policy(seed), column(kind, 3, 1))
                 self.assertLess(value, highest)
+
+
+class ExpectedEstimates(unittest.TestCase):
+    """What chapter 02.4 prints: every group compared, against the exact gradient."""
+
+    def ratio_and_cosine(self, group_size, **switches):
+        limits, policy = Limits(max_turns=2), SoftmaxPolicy(STATES, ACTIONS)
+        reward = SMALL_COSTS.total
+        mean = expected_estimate(
+            policy, GOLDEN_TASK, reward, COURSE.but(**switches), group_size, limits
+        )
+        exact = exact_gradient(policy, outcomes(GOLDEN_TASK, reward, limits))
+        return compare(mean, exact)
+
+    def test_leave_one_out_is_the_gradient_and_the_group_mean_a_share_of_it(self):
+        for group_size in (2, 3):
+            ratio, cosine = self.ratio_and_cosine(
+                group_size, std="none", baseline="leave_one_out"
+            )
+            self.assertAlmostEqual(ratio, 1.0)
+            self.assertAlmostEqual(cosine, 1.0)
+            ratio, cosine = self.ratio_and_cosine(group_size, std="none")
+            self.assertAlmostEqual(ratio, (group_size - 1) / group_size)
+            self.assertAlmostEqual(cosine, 1.0)
+
+    def test_dividing_by_the_std_turns_it_once_costs_differ(self):
+        _, cosine = self.ratio_and_cosine(2)
+        self.assertLess(cosine, 0.6)
 
 
 if __name__ == "__main__":
