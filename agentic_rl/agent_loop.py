@@ -18,7 +18,7 @@ from agentic_rl.tasks import Task
 from agentic_rl.tokens import IM_END, decode, encode, header, turn
 from agentic_rl.tool_math import ToolMath
 from agentic_rl.tools import ToolBox
-from agentic_rl.trajectory import Action, Trajectory
+from agentic_rl.trajectory import Action, Trajectory, check_logprob
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,12 @@ class Limits:
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if value is not None and value < 1:
-                raise ValueError(f"{name}: expected at least 1, got {value}")
+            if value is None and name != "max_turns":
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ValueError(
+                    f"{name}: expected a whole number of at least 1, got {value!r}"
+                )
 
 
 class Episode:
@@ -102,6 +106,7 @@ class Episode:
     def _write(self, text: str, logprob: float) -> tuple[str, str]:
         """Write the turn's tokens; (the text as it was written, stop or length)."""
         record, limit = self.trajectory, self.limits.turn_tokens
+        check_logprob(logprob, len(record.tokens))  # before anything is written
         record.add_context(header("assistant"))
         written = (*encode(text), IM_END)
         if limit is not None and len(written) > limit:

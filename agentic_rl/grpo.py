@@ -22,7 +22,7 @@ from agentic_rl.agent_loop import Limits, run_episode
 from agentic_rl.conventions import COURSE, Convention
 from agentic_rl.objective import Loss, kl_term, policy_loss
 from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
-from agentic_rl.reward import COURSE_REWARD, Score, attach, right
+from agentic_rl.reward import COURSE_REWARD, Score, attach, finite_number, right
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS, STATES
 from agentic_rl.trajectory import Trajectory, check_length
@@ -173,20 +173,29 @@ def train(
     state = state or start(config)
     while state.update < config.updates:
         batch = sample_batch(tasks, config, state, reward)
-        batch.advantages = advantage(
+        values = advantage(
             batch_rewards(batch, state.reference, config.convention),
             batch.groups,
             config.convention,
         )
-        check_length(
-            "advantages", batch.advantages, len(batch.trajectories), "episodes"
-        )
+        batch.advantages = _checked_advantages(values, len(batch.trajectories))
         before = state.policy.copy()
         steps = improve(state, batch, config, objective)
         state.metrics.append(measure(state, before, batch, steps))
         if on_update is not None:
             on_update(state, batch)
     return state
+
+
+def _checked_advantages(values: Any, episodes: int) -> list[float]:
+    """One finite number an episode, in their order: a list or a tuple, nothing else."""
+    if not isinstance(values, (list, tuple)):
+        raise ValueError(f"advantages: expected a list, got {type(values).__name__}")
+    check_length("advantages", values, episodes, "episodes")
+    return [
+        finite_number(f"advantages[{place}]", value)
+        for place, value in enumerate(values)
+    ]
 
 
 def sample_batch(
@@ -253,10 +262,21 @@ def improve(
     for _ in range(config.epochs):
         new = logprob_rows(state.policy, choices)
         loss = objective(new, old, rows, convention, ref_logprobs=ref)
+        _check_loss(loss, choices)
         gradient = logit_gradient(state.policy, choices, loss.gradient)
         state.policy.move(gradient, -config.learning_rate)
         steps.append((loss, size(gradient)))
     return steps
+
+
+def _check_loss(loss: Loss, choices: Sequence[Sequence[Any]]) -> None:
+    """An objective of one's own must give a finite number for each log-prob it got."""
+    check_length("objective: gradient", loss.gradient, len(choices), "episodes")
+    finite_number("objective: value", loss.value)
+    for number, (slopes, row) in enumerate(zip(loss.gradient, choices)):
+        check_length(f"objective: gradient[{number}]", slopes, len(row), "units")
+        for place, slope in enumerate(slopes):
+            finite_number(f"objective: gradient[{number}][{place}]", slope)
 
 
 def unit_choices(episode: Trajectory, unit: str) -> list[tuple[str, str] | None]:

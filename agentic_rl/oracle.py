@@ -132,6 +132,9 @@ def expected_estimate(
     by its probability. Order means nothing, so each set of episodes is compared once and
     counted as often as it has orders. The groups must be few: small ``limits``.
     """
+    for name, value in (("unit", "decision"), ("kl_place", "none"), ("groups", "all")):
+        if getattr(convention, name) != value:
+            raise ValueError(f"{name}: expected {value!r} here")
     played = [
         (reward(episode, task), episode.choices())
         for episode in every_episode(task, limits)

@@ -113,6 +113,9 @@ class SoftmaxPolicy:
     def move(self, gradient: Gradient, step: float) -> None:
         """logits += step * gradient, in place. States that are left out stay."""
         for state, row in gradient.items():
+            if len(row) != len(self._row(state)):
+                raise PolicyError(f"{state!r}: {len(row)} slopes for its logits")
+        for state, row in gradient.items():
             logits = self._row(state)
             for index, slope in enumerate(row):
                 logits[index] += step * slope

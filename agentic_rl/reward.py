@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from agentic_rl.answers import answers_equal, extract_answer
 from agentic_rl.tasks import Task
@@ -31,6 +31,21 @@ class Score(NamedTuple):
 
     total: float | None
     breakdown: dict[str, float]
+
+
+def finite_number(name: str, value: Any) -> float:
+    """The number as a float; a library's own number types are welcome.
+
+    Raises RewardError, naming it, for text, nothing, NaN, infinity or a number that no
+    float can hold.
+    """
+    try:
+        number = math.nan if isinstance(value, (str, bytes)) else float(value)
+    except (TypeError, ValueError, OverflowError):
+        number = math.nan
+    if not math.isfinite(number):
+        raise RewardError(f"{name}: expected a finite number, got {value!r:.60}")
+    return number
 
 
 # ------------------------------------------------------------------ what can be counted
@@ -72,11 +87,16 @@ class Term:
     only_if_right: bool = False
     cap: float | None = None
 
+    def __post_init__(self) -> None:
+        finite_number(f"{self.name}: weight", self.weight)
+        if self.cap is not None:
+            finite_number(f"{self.name}: cap", self.cap)
+
     def pay(self, trajectory: Trajectory, task: Task, is_right: bool) -> float:
         """What this term adds to the reward."""
         if self.only_if_right and not is_right:
             return 0.0
-        count = self.measure(trajectory, task)
+        count = finite_number(self.name, self.measure(trajectory, task))
         if self.cap is not None:
             count = min(count, self.cap)
         return self.weight * count if count else 0.0
@@ -87,6 +107,11 @@ class Reward:
     """A sum of terms. Call it with a trajectory and its task to get a Score."""
 
     terms: tuple[Term, ...]
+
+    def __post_init__(self) -> None:
+        names = [term.name for term in self.terms]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise RewardError(f"two terms are called {twice[0]!r}")
 
     def __call__(self, trajectory: Trajectory, task: Task) -> Score:
         is_right = right(trajectory, task) == 1.0
@@ -153,22 +178,15 @@ def attach(
 def _checked(score: Score | float | None) -> Score:
     total, parts = score if isinstance(score, Score) else (score, None)
     if total is None:
+        if parts:
+            raise RewardError("breakdown: there is one, but the reward is None")
         return Score(None, {})
-    total = _finite("reward", total)
+    total = finite_number("reward", total)
     if parts is None:
         return Score(total, {"reward": total})
-    parts = {name: _finite(name, part) for name, part in parts.items()}
+    if not isinstance(parts, dict):
+        raise RewardError(f"breakdown: expected a dict, got {type(parts).__name__}")
+    parts = {name: finite_number(name, part) for name, part in parts.items()}
     if abs(math.fsum(parts.values()) - total) > 1e-9:
         raise RewardError(f"reward {total:g}: its breakdown adds up to something else")
     return Score(total, parts)
-
-
-def _finite(name: str, value: float) -> float:
-    """The number as a float; a library's own number types are welcome."""
-    try:
-        number = value if isinstance(value, str) else float(value)
-    except (TypeError, ValueError):
-        number = value
-    if not isinstance(number, float) or not math.isfinite(number):
-        raise RewardError(f"{name}: expected a finite number, got {value!r}")
-    return number

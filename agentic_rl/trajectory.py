@@ -75,7 +75,7 @@ class Trajectory:
             raise TrajectoryError(
                 "tokens: an assistant turn has at least its end token"
             )
-        _check_logprob(logprob, len(self.tokens))
+        check_logprob(logprob, len(self.tokens))
         rest = len(tokens) - 1
         self.tokens += tokens
         self.loss_mask += [1] * (rest + 1)
@@ -206,7 +206,8 @@ def _is_finite(value: Any) -> bool:
     return isinstance(value, float) and math.isfinite(value)
 
 
-def _check_logprob(value: Any, position: int) -> None:
+def check_logprob(value: Any, position: int) -> None:
+    """Raise TrajectoryError unless the value is a log-probability."""
     if not _is_finite(value) or value > 0:
         raise TrajectoryError(
             f"logprobs[{position}]: expected a finite number, at most 0, got {value!r}"
@@ -229,7 +230,7 @@ def _check_alignment(trajectory: Trajectory) -> None:
         if decision and not mask:
             raise TrajectoryError(f"decision[{position}]: 1 where the mask is 0")
         if mask:
-            _check_logprob(logprob, position)
+            check_logprob(logprob, position)
         elif logprob is not None:
             raise TrajectoryError(f"logprobs[{position}]: expected null, the mask is 0")
 
