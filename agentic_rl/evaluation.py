@@ -13,7 +13,7 @@ import random
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
-from agentic_rl.agent_loop import run_episode
+from agentic_rl.agent_loop import Episode, run_episode
 from agentic_rl.grpo import Config, start, train
 from agentic_rl.oracle import Outcome, best, expectations, outcomes
 from agentic_rl.policy import SoftmaxPolicy
@@ -100,11 +100,21 @@ def sampled_policy(policy: SoftmaxPolicy, tasks: Sequence[Task], seed: int) -> B
 def optimum(tasks: Sequence[Task]) -> ByKind:
     """The report of the best episode of each kind, found by enumeration."""
     result = {}
+    first = {kind_of(task.question): task for task in reversed(tasks)}
     for kind in KINDS:
-        task = next(task for task in tasks if kind_of(task.question) == kind)
-        reward, actions = best(task, lambda e, t: report(e, t).reward)
-        result[kind] = Report(1.0, len(actions) - 1.0, 0.0, reward)
+        task = first.get(kind)
+        if task is not None:
+            _, actions = best(task, COURSE_REWARD.total)
+            result[kind] = report(follow_actions(task, actions), task)
     return result
+
+
+def follow_actions(task: Task, actions: Sequence[str]) -> Trajectory:
+    """The episode that takes these actions in turn."""
+    episode = Episode(task)
+    for action in actions:
+        episode.act(action, 0.0)
+    return episode.trajectory
 
 
 def mean_report(reports: Iterable[Report]) -> Report:

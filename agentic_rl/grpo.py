@@ -61,7 +61,14 @@ class Config:
                 raise ValueError(
                     f"{name}: expected a whole number, at least {lowest}, got {value!r}"
                 )
-        if not 0 < self.learning_rate < math.inf:
+        for name, kind in (("limits", Limits), ("convention", Convention)):
+            if not isinstance(getattr(self, name), kind):
+                raise ValueError(
+                    f"{name}: expected a {kind.__name__}, got {getattr(self, name)!r} "
+                    "(conventions by name are in conventions.PRESETS)"
+                )
+        rate = self.learning_rate
+        if not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
             raise ValueError(
                 f"learning_rate: expected a positive number, got {self.learning_rate}"
             )
@@ -107,11 +114,13 @@ class State:
         try:
             version, internal, gauss = record["rng"]
             rng.setstate((version, tuple(internal), gauss))
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise ValueError("rng: expected what random.getstate() gives") from None
         for name in ("queue", "metrics"):
             if not isinstance(record[name], list):
                 raise ValueError(f"{name}: expected a list")
+        if not all(isinstance(update, dict) for update in record["metrics"]):
+            raise ValueError("metrics: expected an object an update")
         return cls(
             SoftmaxPolicy.from_dict(record["policy"]),
             SoftmaxPolicy.from_dict(record["reference"]),
@@ -171,6 +180,9 @@ def train(
     if not tasks:
         raise ValueError("tasks: expected at least one")
     state = state or start(config)
+    for place in state.queue:
+        if not isinstance(place, int) or not 0 <= place < len(tasks):
+            raise ValueError(f"queue: {place!r} is no place among {len(tasks)} tasks")
     while state.update < config.updates:
         batch = sample_batch(tasks, config, state, reward)
         values = advantage(

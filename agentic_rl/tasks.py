@@ -18,6 +18,7 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from agentic_rl.answers import answers_equal, extract_answer
 from agentic_rl.calculator import CalculatorError, calculate
 from agentic_rl.messages import MessageError, parse_json
 
@@ -71,16 +72,23 @@ def kind_of(question: str) -> str:
     A sum of single digits is easy, any other arithmetic is hard, and a question that
     names no arithmetic needs something looked up first.
     """
-    runs = [run.rstrip(" .(+-*/%").strip("() ") for run in _RUN.findall(question)]
-    sums = [run for run in runs if _ARITHMETIC.search(run)]
+    sums = _sums(question)
     if not sums:
         return "lookup"
-    return "easy" if all(_SMALL_SUM.fullmatch(run) for run in sums) else "hard"
+    small = all(_SMALL_SUM.fullmatch(run.strip("() ")) for run in sums)
+    return "easy" if small else "hard"
+
+
+def _sums(question: str) -> list[str]:
+    """The arithmetic that stands in a question, each run of it as it is written."""
+    runs = [run.rstrip(" .(+-*/%") for run in _RUN.findall(question)]
+    return [run for run in runs if _ARITHMETIC.search(run)]
 
 
 def with_price(expression: str, price: str) -> str:
-    """The expression with the price in its place."""
-    return re.sub(rf"\b{PRICE}\b", lambda _: price, expression)
+    """The expression with the price in its place; a negative one in parentheses."""
+    written = f"({price})" if price.startswith("-") else price
+    return re.sub(rf"\b{PRICE}\b", lambda _: written, expression)
 
 
 def parse_task(record: Any, where: str = "task") -> Task:
@@ -141,6 +149,38 @@ def _check_answer(task: Task, where: str) -> None:
     if task.answer != right:
         raise TaskError(
             f"{where}: field 'answer': expected {right!r}, got {task.answer!r}"
+        )
+    _check_question(task, where)
+    _check_fair(task, where)
+
+
+def _check_question(task: Task, where: str) -> None:
+    """What the question asks, where it is one sum alone, is what the expression says."""
+    sums = _sums(task.question)
+    if len(sums) != 1:
+        return
+    try:
+        asked = calculate(sums[0])
+    except CalculatorError:
+        return
+    if asked != task.answer:
+        raise TaskError(
+            f"{where}: field 'question': {sums[0]!r} is {asked}, but the expression "
+            f"{task.expression!r} is {task.answer}"
+        )
+
+
+def _check_fair(task: Task, where: str) -> None:
+    """A right answer can be recognised, and copying what is no result is not one."""
+    if extract_answer(f"Answer: {task.answer}") != task.answer:
+        raise TaskError(f"{where}: field 'answer': too long to be recognised")
+    copied = [task.expression]
+    if task.prices is not None and task.item is not None:
+        copied = [task.prices[task.item]]
+    if any(answers_equal(task.answer, text) for text in copied):
+        raise TaskError(
+            f"{where}: field 'answer': {task.answer!r} can be copied, from the question "
+            "or the price list, without calculating"
         )
 
 

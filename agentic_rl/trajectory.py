@@ -251,6 +251,7 @@ def _check_actions(trajectory: Trajectory) -> None:
         ):
             raise TrajectoryError(f"actions[{place}]: a final answer needs its content")
         _check_action(action, place)
+    _check_calls(trajectory)
     for place, seen in enumerate(trajectory.observations):
         if seen.kind not in OBSERVATION_KINDS:
             raise TrajectoryError(f"observations[{place}]: unknown kind {seen.kind!r}")
@@ -271,6 +272,24 @@ def _check_action(action: Action, place: int) -> None:
     calls = action.get("calls") if action["type"] == "tool_call" else []
     if not isinstance(calls, list) or not all(isinstance(x, str) for x in calls):
         raise TrajectoryError(f"actions[{place}]: expected calls, a list of ids")
+
+
+def _check_calls(trajectory: Trajectory) -> None:
+    """Actions, messages and observations tell of the same calls, in the same order."""
+    made = [i for action in trajectory.actions for i in action.get("calls", ())]
+    messages = trajectory.messages
+    told = {
+        "messages: tool calls": [
+            call["id"] for m in messages for call in m.get("tool_calls") or ()
+        ],
+        "messages: tool answers": [
+            m["tool_call_id"] for m in messages if m["role"] == "tool"
+        ],
+        "observations": [seen.tool_call_id for seen in trajectory.observations],
+    }
+    for name, ids in told.items():
+        if ids != made:
+            raise TrajectoryError(f"{name}: {ids}, but the actions made {made}")
 
 
 def _check_reward(trajectory: Trajectory) -> None:

@@ -282,10 +282,29 @@ class Ends(unittest.TestCase):
         ended = run_script(script, GOLDEN_TASK, Limits(episode_tokens=20))
         self.assertEqual((ended.finish_reason, len(ended.actions)), ("length", 1))
 
-    def test_a_limit_below_one_is_refused_by_name(self):
+    def test_a_limit_that_is_no_whole_number_from_one_on_is_refused_by_name(self):
         for name in ("max_turns", "turn_tokens", "episode_tokens", "invalid_streak"):
-            with self.assertRaisesRegex(ValueError, name):
-                Limits(**{name: 0})
+            for value in (0, -1, 2.5, float("nan"), "5", True):
+                with self.assertRaisesRegex(ValueError, name):
+                    Limits(**{name: value})
+        with self.assertRaisesRegex(ValueError, "max_turns"):
+            Limits(max_turns=None)
+
+    def test_a_refused_log_prob_leaves_the_episode_as_it_was(self):
+        episode = Episode(GOLDEN_TASK)
+        before = list(episode.trajectory.tokens)
+        with self.assertRaisesRegex(ValueError, "logprobs"):
+            episode.act(CALL, 0.5)
+        self.assertEqual(episode.trajectory.tokens, before)
+
+    def test_the_episodes_limit_counts_the_last_token(self):
+        free = run_script(follow(CALL, "answer_from_memory"), GOLDEN_TASK)
+        at_tool = len(free.tokens) - 3 - 5  # before the last header, answer and newline
+        script = follow(CALL, "answer_from_memory")
+        just = run_script(script, GOLDEN_TASK, Limits(episode_tokens=at_tool))
+        self.assertEqual(just.finish_reason, "length")
+        above = run_script(script, GOLDEN_TASK, Limits(episode_tokens=at_tool + 1))
+        self.assertEqual(above.finish_reason, "stop")
 
     def test_nothing_can_be_said_after_the_end(self):
         episode = Episode(GOLDEN_TASK)

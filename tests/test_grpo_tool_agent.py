@@ -12,7 +12,14 @@ from agentic_rl import policy as policy_module
 from agentic_rl import variants
 from agentic_rl.cli.storage import load
 from agentic_rl.conventions import COURSE, PRESETS
-from agentic_rl.evaluation import SEEDS, answer_sheets, as_dicts, exact, training_tasks
+from agentic_rl.evaluation import (
+    SEEDS,
+    answer_sheets,
+    as_dicts,
+    exact,
+    held_out_tasks,
+    training_tasks,
+)
 from agentic_rl.grpo import Config, State, start, train
 from agentic_rl.objective import policy_loss
 from agentic_rl.oracle import ascend, expectation, outcomes
@@ -133,6 +140,8 @@ class Resuming(unittest.TestCase):
         for changes, named in (
             ({"rng": [3, [1, 2], None]}, "rng"),
             ({"rng": None}, "rng"),
+            ({"rng": [3, [2**70] * 625, None]}, "rng"),
+            ({"metrics": [1]}, "metrics"),
             ({"queue": 7}, "queue"),
             ({"metrics": None}, "metrics"),
             ({"policy": {}}, "actions"),
@@ -184,6 +193,70 @@ class PassingYourOwn(unittest.TestCase):
 
         with self.assertRaisesRegex(ZeroDivisionError, "verifier"):
             train(TASKS, Config(updates=1), reward=broken)
+
+    def test_an_objective_must_answer_for_each_log_prob_with_a_number(self):
+        def short(*arguments, **named):
+            loss = policy_loss(*arguments, **named)
+            return loss._replace(gradient=loss.gradient[:3])
+
+        def ragged(*arguments, **named):
+            loss = policy_loss(*arguments, **named)
+            return loss._replace(gradient=[row[:-1] for row in loss.gradient])
+
+        def not_a_number(*arguments, **named):
+            loss = policy_loss(*arguments, **named)
+            rows = [[float("nan")] * len(row) for row in loss.gradient]
+            return loss._replace(gradient=rows)
+
+        def no_value(*arguments, **named):
+            return policy_loss(*arguments, **named)._replace(value=float("inf"))
+
+        for objective, said in (
+            (short, "gradient: 3 values for 48 episodes"),
+            (ragged, r"gradient\[0\]"),
+            (not_a_number, r"gradient\[0\]\[0\]: expected a finite number"),
+            (no_value, "objective: value"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                train(TASKS, Config(updates=1, epochs=1), objective=objective)
+
+    def test_an_advantage_is_a_list_of_numbers_and_nothing_else(self):
+        for result, said in (
+            (dict.fromkeys(range(48), 0.5), "expected a list, got dict"),
+            (set(range(48)), "expected a list, got set"),
+            (None, "expected a list, got NoneType"),
+            ([None] * 48, r"advantages\[0\]: expected a finite number"),
+            ([float("nan")] * 48, r"advantages\[0\]"),
+        ):
+            with self.assertRaisesRegex(ValueError, said):
+                train(TASKS, Config(updates=1), advantage=lambda *_, r=result: r)
+
+    def test_groups_that_are_left_out_take_their_own_advantages_with_them(self):
+        """Only group 5 is kept, and its advantages are the only ones that push."""
+        seen = []
+
+        def objective(new, old, advantages, convention, **named):
+            seen.append([row[0] for row in advantages])
+            return policy_loss(new, old, advantages, convention, **named)
+
+        def by_group(rewards, groups, convention):
+            return [float(group) for group in groups]
+
+        kept = {"groups": "solved"}
+        config = Config(updates=1, epochs=1, convention=COURSE.but(**kept))
+        batches = []
+        train(
+            TASKS,
+            config,
+            advantage=by_group,
+            objective=objective,
+            on_update=lambda state, batch: batches.append(batch),
+        )
+        (batch,) = batches
+        hit = {g for g, solved in zip(batch.groups, batch.solved) if solved}
+        expected = [float(group) for group in batch.groups if group in hit]
+        self.assertGreater(len(set(batch.groups)), len(hit))
+        self.assertEqual(seen, [expected])
 
     def test_an_advantage_too_few_is_refused(self):
         with self.assertRaisesRegex(TrajectoryError, "1 values for 48 episodes"):
@@ -243,6 +316,13 @@ class Metrics(unittest.TestCase):
             self.assertEqual(metrics["informative"], 0.0)
             self.assertEqual(metrics["gradient"], 0.0)
         self.assertEqual(state.policy.logits, start(Config()).policy.logits)
+
+    def test_an_unscored_episode_is_in_no_mean(self):
+        def half(trajectory, task):
+            return None if trajectory.answer is None else 1.0
+
+        metrics = train(TASKS, Config(updates=1), reward=half).metrics[0]
+        self.assertEqual(metrics["reward"], 1.0)
 
 
 class Presets(unittest.TestCase):
@@ -336,6 +416,25 @@ class Configuring(unittest.TestCase):
         for rate in (0.0, -1.0, float("inf"), float("nan")):
             with self.assertRaisesRegex(ValueError, "learning_rate"):
                 Config(learning_rate=rate)
+
+    def test_a_convention_is_not_its_name(self):
+        with self.assertRaisesRegex(ValueError, "convention.*PRESETS"):
+            Config(convention="trl")
+        with self.assertRaisesRegex(ValueError, "limits"):
+            Config(limits=None)
+
+    def test_a_state_is_resumed_on_the_tasks_it_was_saved_on(self):
+        saved = train(TASKS, Config(updates=1)).to_dict()
+        with self.assertRaisesRegex(ValueError, "queue: .* among 3 tasks"):
+            train(TASKS[:3], Config(updates=2), state=State.from_dict(saved))
+        for place in (-1, 999, "a", 1.0):
+            state = State.from_dict({**saved, "queue": [place]})
+            with self.assertRaisesRegex(ValueError, "queue"):
+                train(TASKS, Config(updates=2), state=state)
+
+    def test_held_out_questions_are_other_questions(self):
+        training = {task.question for task in TASKS}
+        self.assertFalse(training & {task.question for task in held_out_tasks()})
 
     def test_no_tasks_no_training(self):
         with self.assertRaisesRegex(ValueError, "tasks"):

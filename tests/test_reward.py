@@ -63,6 +63,25 @@ class Breakdown(unittest.TestCase):
             more = rewards.PLUS_FIVE.total(episode, GOLDEN_TASK)
             self.assertAlmostEqual(more, plain + 5)
 
+    def test_a_cap_of_zero_pays_nothing(self):
+        term = Term("bonus", 0.5, calls, cap=0.0)
+        episode = run_script(
+            follow("call_calculator", "answer_from_memory"), GOLDEN_TASK
+        )
+        self.assertEqual(term.pay(episode, GOLDEN_TASK, True), 0.0)
+
+    def test_two_terms_of_one_name_are_refused(self):
+        with self.assertRaisesRegex(RewardError, "two terms are called 'calls'"):
+            Reward((Term("calls", 1.0, right), Term("calls", -0.1, calls)))
+
+    def test_a_measure_that_forgets_to_return_is_refused_by_name(self):
+        broken = Reward((Term("mine", 1.0, lambda trajectory, task: None),))
+        with self.assertRaisesRegex(RewardError, "mine: expected a finite number"):
+            broken(said("Answer: 29842"), GOLDEN_TASK)
+        for cap in (math.nan, "2"):
+            with self.assertRaisesRegex(RewardError, "bonus: cap"):
+                Term("bonus", 0.5, calls, cap=cap)
+
     def test_a_cap_counts_up_to_it(self):
         term = Term("bonus", 0.5, calls, cap=2.0)
         episode = run_script(
@@ -163,7 +182,7 @@ class Attaching(unittest.TestCase):
         self.assertEqual(parts, [{"right": 1.0, "calls": -0.1}, {"reward": 0.5}, {}])
 
     def test_a_reward_that_is_no_finite_number_is_refused_and_nothing_written(self):
-        for value in (math.nan, math.inf, "1", "x", [1], {}):
+        for value in (math.nan, math.inf, "1", b"1", "x", [1], {}, 10**400):
             with self.assertRaisesRegex(
                 RewardError, "reward: expected a finite number"
             ):

@@ -150,6 +150,33 @@ class Reading(unittest.TestCase):
             self.assertTrue(message.startswith("mine.jsonl:2: "), message)
             self.assertIn(named, message)
 
+    def task(self, question, expression, answer, **more):
+        record = {"id": "t", "question": question, "expression": expression}
+        return parse_task({**record, "answer": answer, **more})
+
+    def test_a_question_and_its_expression_must_agree(self):
+        with self.assertRaisesRegex(TaskError, "'question': '3 \\+ 4' is 7"):
+            self.task("What is 3 + 4?", "347 * 86", "29842")
+        for question in ("What is (3 + 4) * 2?", "(3 + 4) * 2 = ?", "Try 2 * (3 + 4)."):
+            self.assertEqual(self.task(question, "2 * (3 + 4)", "14").answer, "14")
+
+    def test_an_answer_that_could_be_copied_is_refused(self):
+        prices = {"item": "kettle", "prices": {"kettle": "34"}}
+        with self.assertRaisesRegex(TaskError, "'34' can be copied"):
+            self.task("How much does 1 kettle cost?", "1 * price", "34", **prices)
+        with self.assertRaisesRegex(TaskError, "'1/3' can be copied"):
+            self.task("What is 1 / 3?", "1/3", "1/3")
+
+    def test_an_answer_too_long_to_be_recognised_is_refused(self):
+        power = calculate("2 ** 4000")
+        with self.assertRaisesRegex(TaskError, "too long to be recognised"):
+            self.task("What is 2 ** 4000?", "2 ** 4000", power)
+
+    def test_a_negative_price_keeps_its_sign_under_any_operator(self):
+        prices = {"item": "debts", "prices": {"debts": "-3"}}
+        task = self.task("What do the squared debts cost?", "price ** 2", "9", **prices)
+        self.assertEqual(with_price(task.expression, "-3"), "(-3) ** 2")
+
     def test_what_is_no_json_no_object_or_no_task_at_all(self):
         for lines, said in (
             (["{"], "mine:1: not valid JSON"),

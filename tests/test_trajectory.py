@@ -234,6 +234,19 @@ class Json(unittest.TestCase):
         with self.assertRaisesRegex(TrajectoryError, "field 5 is not known"):
             Trajectory.from_dict({**whole, "more": 1, 5: 1})
 
+    def test_actions_messages_and_observations_tell_of_the_same_calls(self):
+        spam = golden_group()[2].to_dict()
+        other = copy.deepcopy(spam)
+        other["messages"][1]["tool_calls"][0]["id"] = "call_9"
+        other["messages"][2]["tool_call_id"] = "call_9"
+        for record, said in (
+            ({**spam, "observations": spam["observations"][:1]}, "observations"),
+            ({**spam, "messages": []}, "messages: tool calls"),
+            (other, "messages: tool calls"),
+        ):
+            with self.assertRaisesRegex(TrajectoryError, said):
+                Trajectory.from_dict(record)
+
     def test_any_value_in_any_field_raises_our_errors_and_no_others(self):
         values = [None, 0, -1, 1.5, math.nan, "x", "", [], {}, [None], [[]], [{}], True]
         values += [{"a": 1}, ["x"], [1, 2], "1" * 50]

@@ -11,9 +11,14 @@ def run(main: Callable[[], int | None]) -> None:
     """Run a program's ``main`` and exit with its status."""
     try:
         status = main() or 0
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it is None where the caller has closed it
+            sys.stdout.flush()
     except BrokenPipeError:  # the reader, head for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = 1
+    except OSError as error:  # a full disk
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"can't write: {error.strerror}", file=sys.stderr)
         status = 1
     except KeyboardInterrupt:
         status = 130
@@ -27,7 +32,7 @@ class Progress:
     """
 
     def __init__(self) -> None:
-        self.shown = sys.stderr.isatty()
+        self.shown = sys.stderr is not None and sys.stderr.isatty()
 
     def show(self, text: str) -> None:
         """Replace the line."""
