@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 
-from agentic_rl.conventions import COURSE, Convention
+from agentic_rl.conventions import COURSE, Convention, check_convention
 from agentic_rl.trajectory import check_length
 
 
@@ -51,6 +51,7 @@ def _scored(
     rewards: Sequence[float | None], groups: Sequence[Hashable], convention: Convention
 ) -> dict[int, float]:
     """index -> reward, of the episodes that count in the statistics."""
+    check_convention(convention)
     check_length("groups", groups, len(rewards), "rewards")
     scored = {}
     for index, reward in enumerate(rewards):
@@ -62,7 +63,7 @@ def _scored(
             if convention.unscored == "left_out":
                 continue
             reward = 0.0
-        if not math.isfinite(reward):
+        if not isinstance(reward, (int, float)) or not math.isfinite(reward):
             raise AdvantageError(
                 f"rewards[{index}]: expected a finite number, got {reward}"
             )

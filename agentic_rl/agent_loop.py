@@ -80,6 +80,8 @@ class Episode:
         """
         if self.done:
             raise ValueError("the episode has ended")
+        if not isinstance(text, str):
+            raise ValueError(f"an assistant writes text, got {type(text).__name__}")
         text, finish_reason = self._write(text, logprob)
         if finish_reason == "length":
             message: Message = {"role": "assistant", "content": text}

@@ -174,6 +174,14 @@ class Convention:
         return replace(self, **switches)  # type: ignore[arg-type]
 
 
+def check_convention(value: object) -> None:
+    """Raise ConventionError unless this is a Convention: a name is not one."""
+    if not isinstance(value, Convention):
+        raise ConventionError(
+            f"expected a Convention, got {value!r}; those with a name are in PRESETS"
+        )
+
+
 COURSE = Convention()
 
 GRPO_PAPER = Convention(

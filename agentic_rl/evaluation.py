@@ -82,6 +82,8 @@ def sampled(
     play: Callable[[Task], Trajectory], tasks: Sequence[Task], episodes: int = SAMPLES
 ) -> ByKind:
     """The mean report of ``episodes`` played episodes a kind, over the tasks in turn."""
+    if episodes < 1:
+        raise ValueError(f"episodes: expected at least 1, got {episodes}")
     result = {}
     for kind in KINDS:
         ours = [task for task in tasks if kind_of(task.question) == kind]

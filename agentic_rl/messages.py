@@ -110,6 +110,8 @@ def parse_assistant(text: str, first_call: int = 1) -> Message:
     (``call_1``, ``call_2``, ...), which must differ within an episode. A call that
     can't be read keeps its text as a string in ``arguments``.
     """
+    if not isinstance(text, str):
+        raise MessageError(f"an assistant writes text, got {type(text).__name__}")
     thoughts = [found[1] for found in _THINKING.finditer(text)]
     spoken = _THINKING.sub("", text)
     message: Message = {"role": "assistant", "content": _CALL.sub("", spoken)}
@@ -148,6 +150,8 @@ def parse_json(text: str) -> Any:
 
     Raises MessageError. The wording is ours: Python's own differs between versions.
     """
+    if not isinstance(text, str):
+        raise MessageError(f"expected JSON as text, got {type(text).__name__}")
     brackets = text.count("[") + text.count("{")
     if brackets > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
         raise MessageError(f"JSON is nested deeper than {MAX_JSON_DEPTH}")

@@ -15,7 +15,7 @@ import math
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from agentic_rl.conventions import COURSE, Convention
+from agentic_rl.conventions import COURSE, Convention, check_convention
 from agentic_rl.trajectory import check_length
 
 Rows = Sequence[Sequence[Any]]  # one row an episode, one number a position
@@ -57,6 +57,7 @@ def policy_loss(
     Raises TrajectoryError if shapes differ, ObjectiveError for a missing array, a number
     that is not finite, or a ratio too large to compute without a clamp.
     """
+    check_convention(convention)
     marks = mask if mask is not None else [[1] * len(row) for row in logprobs]
     with_kl = convention.kl_place == "loss"
     _check_shapes(logprobs, old_logprobs, advantages, marks, ref_logprobs, with_kl)
@@ -227,7 +228,7 @@ def kl_estimate(
             inverse = math.exp(-d)
         except OverflowError:
             raise ObjectiveError(
-                f"log-ratio {-d:g} is too large for exp in k3"
+                f"log-ratio {-d:g} is too large for exp in k3; set kl_log_ratio_clamp"
             ) from None
         return inverse + d - 1, 1 - inverse
     raise ObjectiveError(f"KL estimator: expected k1, k2 or k3, got {estimator!r}")
@@ -242,8 +243,13 @@ def kl_term(
     held = False
     if clamp is not None and abs(d) > clamp:
         held, logprob = True, ref_logprob + math.copysign(clamp, d)
-    value, slope = kl_estimate(logprob, ref_logprob, convention.kl_estimator)
     bound = convention.kl_clamp
+    try:
+        value, slope = kl_estimate(logprob, ref_logprob, convention.kl_estimator)
+    except ObjectiveError:
+        if bound is None:
+            raise
+        return bound, 0.0  # what overflows is above any bound
     if bound is not None and abs(value) > bound:
         return math.copysign(bound, value), 0.0
     return value, 0.0 if held else slope
@@ -309,6 +315,9 @@ def _check_shapes(
         check_length(name, rows, len(logprobs), "rows of logprobs")
         for number, (row, model) in enumerate(zip(rows, logprobs)):
             check_length(f"{name}[{number}]", row, len(model), f"logprobs[{number}]")
+    for number, row in enumerate(mask):
+        if odd := [mark for mark in row if mark not in (0, 1)]:
+            raise ObjectiveError(f"mask[{number}]: expected 0 or 1, got {odd[0]!r}")
 
 
 def _read(name: str, rows: Any, row: int, places: list[int]) -> list[float]:

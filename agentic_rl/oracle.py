@@ -168,6 +168,8 @@ def compare(estimate: Gradient, exact: Gradient) -> tuple[float, float]:
     pairs = [(a, b) for state in exact for a, b in zip(estimate[state], exact[state])]
     product = math.fsum(a * b for a, b in pairs)
     lengths = size(estimate), size(exact)
+    if not all(lengths):
+        raise ValueError("a gradient of length 0 has no direction to compare")
     return lengths[0] / lengths[1], product / (lengths[0] * lengths[1])
 
 

@@ -189,11 +189,17 @@ def read_tasks(lines: Iterable[str], name: str = "tasks") -> list[Task]:
 
     Raises TaskError naming the file (``name``), the line and the field.
     """
+    if isinstance(lines, (str, bytes)):
+        raise TaskError(
+            f"{name}: expected lines of text, got one {type(lines).__name__}"
+        )
     tasks: dict[str, Task] = {}
     for number, line in enumerate(lines, 1):
         if not line.strip():
             continue
         where = f"{name}:{number}"
+        if line.startswith("\ufeff"):
+            raise TaskError(f"{where}: starts with a byte order mark; save it without")
         try:
             record = parse_json(line)
         except MessageError as error:

@@ -195,6 +195,10 @@ def _check_lengths(trajectory: Trajectory) -> None:
 
 def check_length(name: str, values: Sequence[Any], length: int, of: str) -> None:
     """Raise TrajectoryError unless ``values`` is as long as what it is aligned with."""
+    if not hasattr(values, "__len__"):
+        raise TrajectoryError(
+            f"{name}: expected {length} values, got one {type(values).__name__}"
+        )
     if len(values) != length:
         raise TrajectoryError(f"{name}: {len(values)} values for {length} {of}")
 

@@ -24,6 +24,7 @@ sys.path.insert(0, str(ROOT))
 
 from agentic_rl import policy
 from agentic_rl.cli import tour
+from agentic_rl.cli.terminal import run
 
 MARGIN = 1e-9
 SCRIPTS = (
@@ -97,4 +98,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

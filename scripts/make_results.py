@@ -15,6 +15,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from agentic_rl.cli.terminal import run
 from agentic_rl.evaluation import answer_sheets, compute_results, training_tasks
 from agentic_rl.variants import compute_ascents, compute_variants
 
@@ -68,4 +69,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

@@ -306,6 +306,15 @@ class Ends(unittest.TestCase):
         above = run_script(script, GOLDEN_TASK, Limits(episode_tokens=at_tool + 1))
         self.assertEqual(above.finish_reason, "stop")
 
+    def test_a_streak_is_what_ended_it_even_in_the_last_turn(self):
+        script = follow("call_broken")
+        episode = run_script(script, GOLDEN_TASK, Limits(max_turns=2, invalid_streak=2))
+        self.assertEqual(episode.finish_reason, "invalid_streak")
+
+    def test_a_script_that_forgets_to_return_is_told_so(self):
+        with self.assertRaisesRegex(ValueError, "writes text, got NoneType"):
+            run_script(lambda episode: None, GOLDEN_TASK)
+
     def test_nothing_can_be_said_after_the_end(self):
         episode = Episode(GOLDEN_TASK)
         episode.act("answer_from_memory", -1.0)

@@ -886,5 +886,33 @@ class Frameworks(ObjectiveCase):
             self.assertAlmostEqual(found, expected, delta=1e-12)
 
 
+class WrongShapes(unittest.TestCase):
+    """What a reader's first attempts look like."""
+
+    def test_one_number_where_a_row_was_meant(self):
+        with self.assertRaisesRegex(ValueError, r"advantages\[0\]: expected 2 values"):
+            policy_loss([[-1.0, -2.0]], [[-1.0, -2.0]], [1.0])
+
+    def test_a_mask_is_zero_or_one(self):
+        for mark in (0.5, "0", math.nan, None, 2):
+            with self.assertRaisesRegex(ObjectiveError, r"mask\[0\]: expected 0 or 1"):
+                policy_loss([[-1.0]], [[-1.0]], [[1.0]], mask=[[mark]])
+
+    def test_a_name_is_no_convention(self):
+        with self.assertRaisesRegex(ValueError, "'trl'.*PRESETS"):
+            policy_loss([[-1.0]], [[-1.0]], [[1.0]], "trl")
+
+    def test_a_bound_on_the_kl_holds_where_exp_would_overflow(self):
+        bounded = COURSE.but(kl_place="loss", kl_weight=1.0, kl_clamp=10.0)
+        self.assertEqual(kl_term(-1000.0, -1.0, bounded), (10.0, 0.0))
+        with self.assertRaisesRegex(ObjectiveError, "kl_log_ratio_clamp"):
+            kl_term(-1000.0, -1.0, bounded.but(kl_clamp=None))
+
+    def test_kl_old_is_that_of_new_against_old_from_the_samples(self):
+        """k3 with d = new - old = 0.5: exp(-0.5) + 0.5 - 1; swapped: exp(0.5) - 1.5."""
+        loss = policy_loss([[-1.0]], [[-1.5]], [[1.0]])
+        self.assertAlmostEqual(loss.metrics["kl_old"], math.exp(-0.5) - 0.5)
+
+
 if __name__ == "__main__":
     unittest.main()

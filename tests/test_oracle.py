@@ -344,6 +344,18 @@ class ExpectedEstimates(unittest.TestCase):
             self.assertAlmostEqual(ratio, (group_size - 1) / group_size)
             self.assertAlmostEqual(cosine, 1.0)
 
+    def test_a_switch_it_would_ignore_is_refused(self):
+        for name, value in (("unit", "token"), ("groups", "solved")):
+            with self.assertRaisesRegex(ValueError, name):
+                self.ratio_and_cosine(2, **{name: value})
+        with self.assertRaisesRegex(ValueError, "kl_place"):
+            self.ratio_and_cosine(2, kl_place="reward", kl_weight=5.0)
+
+    def test_a_gradient_of_no_length_has_no_direction(self):
+        policy = SoftmaxPolicy(STATES, ACTIONS)
+        with self.assertRaisesRegex(ValueError, "length 0"):
+            compare(policy.zero_gradient(), policy.zero_gradient())
+
     def test_dividing_by_the_std_turns_it_once_costs_differ(self):
         _, cosine = self.ratio_and_cosine(2)
         self.assertLess(cosine, 0.6)

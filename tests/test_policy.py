@@ -342,5 +342,14 @@ class Errors(PolicyCase):
                 SoftmaxPolicy.from_dict(record)
 
 
+class MisshapenSteps(unittest.TestCase):
+    def test_a_row_of_another_length_moves_nothing(self):
+        for row in ([1.0], [1.0, 2.0, 3.0]):
+            policy = SoftmaxPolicy(["s"], ["a", "b"])
+            with self.assertRaisesRegex(PolicyError, "'s'"):
+                policy.move({"s": row}, 1.0)
+            self.assertEqual(policy.logits, {"s": [0.0, 0.0]})
+
+
 if __name__ == "__main__":
     unittest.main()

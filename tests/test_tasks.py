@@ -177,6 +177,12 @@ class Reading(unittest.TestCase):
         task = self.task("What do the squared debts cost?", "price ** 2", "9", **prices)
         self.assertEqual(with_price(task.expression, "-3"), "(-3) ** 2")
 
+    def test_what_is_no_list_of_lines_or_has_a_byte_order_mark(self):
+        with self.assertRaisesRegex(TaskError, "tasks.jsonl: expected lines"):
+            read_tasks("tasks.jsonl", "tasks.jsonl")
+        with self.assertRaisesRegex(TaskError, "mine:1: .*byte order mark"):
+            read_tasks(["\ufeff" + json.dumps(HARD)], "mine")
+
     def test_what_is_no_json_no_object_or_no_task_at_all(self):
         for lines, said in (
             (["{"], "mine:1: not valid JSON"),
