@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
-from agentic_rl.agent_loop import Episode, run_episode
+from agentic_rl.agent_loop import run_episode, run_script
 from agentic_rl.grpo import Config, start, train
 from agentic_rl.oracle import Outcome, best, expectations, outcomes
 from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.reward import COURSE_REWARD, calls, invalid_calls, right
-from agentic_rl.scripted import ACTS_WELL
-from agentic_rl.tasks import KINDS, Task, generate, kind_of
+from agentic_rl.scripted import ACTS_WELL, follow
+from agentic_rl.tasks import KINDS, Task, generate, kind_of, one_of_each
 from agentic_rl.trajectory import Trajectory
 
 SEEDS = (0, 1, 2, 3, 4)
@@ -67,7 +68,7 @@ def report(trajectory: Trajectory, task: Task) -> Report:
 
 def answer_sheets(tasks: Sequence[Task]) -> Sheets:
     """One sheet a kind, from the first task of that kind: the others play out alike."""
-    first = {kind_of(task.question): task for task in reversed(tasks)}
+    first = one_of_each(tasks)
     return {kind: outcomes(first[kind], report) for kind in KINDS if kind in first}
 
 
@@ -102,21 +103,13 @@ def sampled_policy(policy: SoftmaxPolicy, tasks: Sequence[Task], seed: int) -> B
 def optimum(tasks: Sequence[Task]) -> ByKind:
     """The report of the best episode of each kind, found by enumeration."""
     result = {}
-    first = {kind_of(task.question): task for task in reversed(tasks)}
+    first = one_of_each(tasks)
     for kind in KINDS:
         task = first.get(kind)
         if task is not None:
             _, actions = best(task, COURSE_REWARD.total)
-            result[kind] = report(follow_actions(task, actions), task)
+            result[kind] = report(run_script(follow(*actions), task), task)
     return result
-
-
-def follow_actions(task: Task, actions: Sequence[str]) -> Trajectory:
-    """The episode that takes these actions in turn."""
-    episode = Episode(task)
-    for action in actions:
-        episode.act(action, 0.0)
-    return episode.trajectory
 
 
 def mean_report(reports: Iterable[Report]) -> Report:
@@ -144,7 +137,7 @@ def compute_results(config: Config = Config()) -> dict[str, Any]:
 
     trained = []
     for seed in SEEDS:
-        seeded = Config(**{**vars(config), "seed": seed})
+        seeded = replace(config, seed=seed)
         trained.append({"seed": seed, **row(train(tasks, seeded).policy, seed)})
     scripted = as_dicts(sampled(ACTS_WELL.run, others, len(others)))
     return {

@@ -351,10 +351,7 @@ def measure(
     """
     episodes = batch.trajectories
     rewards = [episode.reward for episode in episodes if episode.reward is not None]
-    invalid = [
-        sum(seen.kind == "invalid_call" for seen in episode.observations)
-        for episode in episodes
-    ]
+    invalid = [episode.invalid_calls for episode in episodes]
     ran = [
         len(episode.observations) - count for episode, count in zip(episodes, invalid)
     ]

@@ -79,9 +79,8 @@ def policy_loss(
         value += weights[row] * math.fsum(losses)
         dense = [0.0] * len(logprobs[row])
         for place, slope in zip(places, slopes):
-            dense[place] = (
-                weights[row] * slope + 0.0
-            )  # no -0.0 for a reader to puzzle over
+            # Adding 0.0 turns -0.0, which would puzzle a reader, into 0.0.
+            dense[place] = weights[row] * slope + 0.0
         gradient.append(dense)
     return Loss(value, gradient, watch.summary())
 

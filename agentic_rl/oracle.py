@@ -139,10 +139,8 @@ def expected_estimate(
         (reward(episode, task), episode.choices())
         for episode in every_episode(task, limits)
     ]
-    chances = [
-        math.exp(math.fsum(policy.log_prob(*choice) for choice in choices))
-        for _, choices in played
-    ]
+    known = logprob_rows(policy, [choices for _, choices in played])
+    chances = [math.exp(math.fsum(row)) for row in known]
     slopes: dict[Decision, float] = defaultdict(float)
     for places in combinations_with_replacement(range(len(played)), group_size):
         orders = math.factorial(group_size)
@@ -152,7 +150,7 @@ def expected_estimate(
         choices = [played[place][1] for place in places]
         rewards = [played[place][0] for place in places]
         advantages = group_advantages(rewards, [task.id] * group_size, convention)
-        logprobs = logprob_rows(policy, choices)
+        logprobs = [known[place] for place in places]
         rows = spread(advantages, [len(row) for row in choices], convention)
         loss = policy_loss(logprobs, logprobs, rows, convention)
         for row, row_slopes in zip(choices, loss.gradient):

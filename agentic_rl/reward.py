@@ -61,12 +61,12 @@ def right(trajectory: Trajectory, task: Task) -> float:
 
 def invalid_calls(trajectory: Trajectory, task: Task) -> float:
     """Calls that could not be run: an unknown name, or arguments that can't be read."""
-    return float(sum(seen.kind == "invalid_call" for seen in trajectory.observations))
+    return float(trajectory.invalid_calls)
 
 
 def calls(trajectory: Trajectory, task: Task) -> float:
     """Calls that were run, whatever the tool then said."""
-    return len(trajectory.observations) - invalid_calls(trajectory, task)
+    return float(len(trajectory.observations) - trajectory.invalid_calls)
 
 
 def always(trajectory: Trajectory, task: Task) -> float:
@@ -114,15 +114,16 @@ class Reward:
             raise RewardError(f"two terms are called {twice[0]!r}")
 
     def __call__(self, trajectory: Trajectory, task: Task) -> Score:
-        is_right = right(trajectory, task) == 1.0
-        breakdown = {
-            term.name: term.pay(trajectory, task, is_right) for term in self.terms
-        }
+        breakdown = self._breakdown(trajectory, task)
         return Score(math.fsum(breakdown.values()), breakdown)
 
     def total(self, trajectory: Trajectory, task: Task) -> float:
         """The number alone: a sum of terms always has one."""
-        return math.fsum(self(trajectory, task).breakdown.values())
+        return math.fsum(self._breakdown(trajectory, task).values())
+
+    def _breakdown(self, trajectory: Trajectory, task: Task) -> dict[str, float]:
+        is_right = right(trajectory, task) == 1.0
+        return {term.name: term.pay(trajectory, task, is_right) for term in self.terms}
 
 
 def tool_math_reward(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import json
 import random
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -85,6 +85,11 @@ def _sums(question: str) -> list[str]:
     return [run for run in runs if _ARITHMETIC.search(run)]
 
 
+def one_of_each(tasks: Sequence[Task]) -> dict[str, Task]:
+    """kind -> the first task of that kind."""
+    return {kind_of(task.question): task for task in reversed(tasks)}
+
+
 def with_price(expression: str, price: str) -> str:
     """The expression with the price in its place; a negative one in parentheses."""
     written = f"({price})" if price.startswith("-") else price
@@ -128,12 +133,12 @@ def _parse_prices(record: dict[str, Any], where: str) -> dict[str, str] | None:
 
 
 def _check_answer(task: Task, where: str) -> None:
+    kind = kind_of(task.question)
     needs_lookup = task.prices is not None
-    if needs_lookup != (kind_of(task.question) == "lookup"):
+    if needs_lookup != (kind == "lookup"):
         raise TaskError(
-            f"{where}: field 'question': {task.question!r} reads as a "
-            f"{kind_of(task.question)} task, but the task has "
-            f"{'prices' if needs_lookup else 'no prices'}"
+            f"{where}: field 'question': {task.question!r} reads as a {kind} task, "
+            f"but the task has {'prices' if needs_lookup else 'no prices'}"
         )
     expression = task.expression
     if task.prices is not None and task.item is not None:

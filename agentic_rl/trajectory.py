@@ -97,6 +97,11 @@ class Trajectory:
         """True if something other than the agent ended the episode."""
         return self.finish_reason != "stop"
 
+    @property
+    def invalid_calls(self) -> int:
+        """How many calls could not be run."""
+        return sum(seen.kind == "invalid_call" for seen in self.observations)
+
     def logprob(self, position: int) -> float:
         """The log-prob at a trainable token. Raises TrajectoryError where the mask is 0."""
         value = self.logprobs[position]

@@ -8,14 +8,14 @@ again.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from agentic_rl.conventions import COURSE
 from agentic_rl.evaluation import SEEDS, ByKind, Sheets, as_dicts, exact
 from agentic_rl.grpo import Config, start, train
-from agentic_rl.oracle import ascend, best, outcomes
+from agentic_rl.oracle import Outcome, ascend, outcomes
 from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.reward import (
     COURSE_REWARD,
@@ -26,7 +26,7 @@ from agentic_rl.reward import (
     SMALL_COSTS,
     Reward,
 )
-from agentic_rl.tasks import KINDS, Task, kind_of
+from agentic_rl.tasks import KINDS, Task, one_of_each
 
 
 @dataclass(frozen=True)
@@ -117,48 +117,47 @@ def run(variant: Variant, tasks: list[Task], sheets: Sheets, seed: int) -> ByKin
     return exact(policy, sheets)
 
 
-def climb(
-    reward: Reward, tasks: list[Task], rate: float, updates: int
-) -> Iterator[tuple[float, SoftmaxPolicy]]:
-    """Exact ascent on a reward: (J, policy) after each update, from the uniform policy."""
+def reward_sheets(reward: Reward, tasks: list[Task]) -> list[list[Outcome]]:
+    """The answer sheet of each kind whose values are this reward."""
     first = one_of_each(tasks)
-    sheets = [outcomes(first[kind], reward.total) for kind in KINDS]
+    return [outcomes(first[kind], reward.total) for kind in KINDS]
+
+
+def climb(
+    sheets: Sequence[Sequence[Outcome]], rate: float, updates: int
+) -> Iterator[tuple[float, SoftmaxPolicy]]:
+    """Exact ascent: (J, policy) after each update, from the uniform policy."""
     policy = start(Config()).policy
     for value in ascend(policy, sheets, rate, updates):
         yield value, policy
 
 
-def one_of_each(tasks: list[Task]) -> dict[str, Task]:
-    """kind -> the first task of that kind."""
-    return {kind_of(task.question): task for task in reversed(tasks)}
+def best_mean(sheets: Sequence[Sequence[Outcome]]) -> float:
+    """The optimum of J: the mean over the kinds of their best episode's reward."""
+    values = [max(line.value for line in sheet) for sheet in sheets]
+    return math.fsum(values) / len(values)
 
 
 def updates_to(
-    share: float, reward: Reward, tasks: list[Task], rate: float
+    share: float, sheets: Sequence[Sequence[Outcome]], rate: float
 ) -> int | None:
     """Updates of exact ascent until J is this share of its optimum; None: never."""
-    goal = share * best_mean(reward, tasks)
-    for update, (value, _) in enumerate(climb(reward, tasks, rate, MAX_ASCENT), 1):
+    goal = share * best_mean(sheets)
+    for update, (value, _) in enumerate(climb(sheets, rate, MAX_ASCENT), 1):
         if value >= goal:
             return update
     return None
 
 
-def best_mean(reward: Reward, tasks: list[Task]) -> float:
-    """The optimum of J: the mean over the kinds of their best episode's reward."""
-    first = one_of_each(tasks)
-    values = [best(first[kind], reward.total)[0] for kind in KINDS]
-    return math.fsum(values) / len(values)
-
-
 def compute_ascents(tasks: list[Task]) -> dict[str, Any]:
     """experiment -> rate -> updates to 95 % of the optimum: data/ascents.json."""
-    return {
-        experiment: {
-            f"{rate:g}": updates_to(0.95, reward, tasks, rate) for rate in RATES
+    results = {}
+    for experiment, reward in ASCENTS.items():
+        sheets = reward_sheets(reward, tasks)
+        results[experiment] = {
+            f"{rate:g}": updates_to(0.95, sheets, rate) for rate in RATES
         }
-        for experiment, reward in ASCENTS.items()
-    }
+    return results
 
 
 def compute_variants(tasks: list[Task], sheets: Sheets) -> dict[str, Any]:

@@ -34,12 +34,12 @@ from agentic_rl.cli.terminal import Progress, run
 from agentic_rl.conventions import COURSE, Convention
 from agentic_rl.evaluation import SEEDS, training_tasks
 from agentic_rl.grpo import Batch, Config, State, start, train
-from agentic_rl.oracle import Outcome, expectation, outcomes
+from agentic_rl.oracle import Outcome, expectation
 from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.reward import COURSE_REWARD
 from agentic_rl.scripted import ScriptedAgent, follow
 from agentic_rl.tasks import Task, kind_of
-from agentic_rl.variants import MAX_ASCENT, best_mean, one_of_each, updates_to
+from agentic_rl.variants import MAX_ASCENT, best_mean, reward_sheets, updates_to
 
 MAX_MEGABYTES = 50  # of 10^6 bytes, the peak of a process; reaching it is too much
 MAX_EXPONENT = 1.05  # of time against size: 1 is proportional
@@ -369,12 +369,6 @@ ESTIMATORS: dict[str, Convention] = {
 }
 
 
-def course_sheets(tasks: Sequence[Task]) -> list[list[Outcome]]:
-    """One answer sheet a kind, for the reward of the course."""
-    first = one_of_each(list(tasks)).values()
-    return [outcomes(task, lambda e, t: COURSE_REWARD(e, t).total) for task in first]
-
-
 def updates_to_goal(
     config: Config, tasks: Sequence[Task], sheets: Sequence[list[Outcome]], goal: float
 ) -> float:
@@ -404,13 +398,13 @@ def learner(convention: Convention, rate: float, seed: int) -> Config:
 
 
 def show_learning(effort: Effort) -> None:
-    sheets = course_sheets(TASKS)
-    optimum = best_mean(COURSE_REWARD, TASKS)
+    sheets = reward_sheets(COURSE_REWARD, TASKS)
+    optimum = best_mean(sheets)
     goal = GOAL * optimum
     columns: list[list[str]] = [["exact ascent", *ESTIMATORS]]
     ratios = {}
     for rate in effort.rates:
-        exact = updates_to(GOAL, COURSE_REWARD, TASKS, rate) or math.inf
+        exact = updates_to(GOAL, sheets, rate) or math.inf
         counts, shares = [f"{exact:g}"], ["1.00"]
         for name, convention in ESTIMATORS.items():
             PROGRESS.show(f"{name}, step size {rate:g}")

@@ -15,11 +15,10 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from agentic_rl.cli.storage import DATA, load
 from agentic_rl.cli.terminal import run
 from agentic_rl.evaluation import answer_sheets, compute_results, training_tasks
 from agentic_rl.variants import compute_ascents, compute_variants
-
-DATA = Path(__file__).resolve().parents[1] / "agentic_rl" / "data"
 
 
 def compute() -> dict[str, Any]:
@@ -57,12 +56,12 @@ def differences(expected: Any, found: Any, where: str) -> list[str]:
 def main() -> int:
     found = []
     for name, computed in compute().items():
-        path = DATA / name
         if "--check" in sys.argv:
-            stored = json.loads(path.read_text(encoding="utf-8"))
-            found += differences(computed, stored, name)
+            found += differences(computed, load(name), name)
         else:
-            path.write_text(json.dumps(computed, indent=1) + "\n", encoding="utf-8")
+            (DATA / name).write_text(
+                json.dumps(computed, indent=1) + "\n", encoding="utf-8"
+            )
             print(f"wrote {name}")
     print("\n".join(found) if found else "results are up to date")
     return 1 if found else 0

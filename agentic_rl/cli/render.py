@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from agentic_rl.evaluation import ByKind, mean_report
 from agentic_rl.messages import Message
 from agentic_rl.policy import Gradient, SoftmaxPolicy
+from agentic_rl.tokens import IM_START
 from agentic_rl.trajectory import Trajectory
 
 WIDTH = 80
@@ -105,7 +106,7 @@ def _runs(trajectory: Trajectory) -> list[tuple[int, int]]:
     opens = [0]
     for place in range(1, len(trajectory.tokens)):
         new_mask = trajectory.loss_mask[place] != trajectory.loss_mask[place - 1]
-        if new_mask or trajectory.tokens[place] == "<|im_start|>":
+        if new_mask or trajectory.tokens[place] == IM_START:
             opens.append(place)
     return list(zip(opens, [*opens[1:], len(trajectory.tokens)]))
 
@@ -166,6 +167,21 @@ def logit_step(
             )
     head = ["state", "action", "logit", slope, "new", "pi", "new pi"]
     return table(head, rows)
+
+
+def training_log(
+    metrics: Sequence[Mapping[str, float]],
+    columns: Mapping[str, str],
+    updates: Sequence[int],
+    first: str = "update",
+    gap: int = 2,
+) -> str:
+    """Some updates of a run, counted from 1; ``columns``: metric -> its heading."""
+    rows = [
+        (str(update), *(number(metrics[update - 1][key], 2) for key in columns))
+        for update in updates
+    ]
+    return table([first, *columns.values()], rows, gap)
 
 
 def honest_row(name: str, exact: ByKind, sampled: ByKind | None = None) -> list[str]:

@@ -231,15 +231,8 @@ def closed_loop() -> State:
         "kl_reference": "KL(ref)",
         "largest_ratio": "max ratio",
     }
-    shown = [0, 4, 9, 19, 29, 39, 49, config.updates - 1]
-    rows = [
-        (
-            str(update + 1),
-            *(render.number(state.metrics[update][key], 2) for key in columns),
-        )
-        for update in shown
-    ]
-    print(render.table(["update", *columns.values()], rows))
+    shown = (1, 5, 10, 20, 30, 40, 50, config.updates)
+    print(render.training_log(state.metrics, columns, shown))
     print()
     print(
         render.paragraph(

@@ -24,11 +24,11 @@ from agentic_rl.messages import flags as message_flags
 from agentic_rl.messages import to_openai
 from agentic_rl.reward import COURSE_REWARD, attach
 from agentic_rl.scripted import ACTS_WELL, SCRIPTED, ScriptedAgent
-from agentic_rl.tasks import KINDS, Task, kind_of
+from agentic_rl.tasks import KINDS, Task, one_of_each
 from agentic_rl.tool_math import ACTIONS, ToolMath
 from agentic_rl.trajectory import Trajectory, last_trainable, next_token
 
-TASKS = {kind_of(task.question): task for task in reversed(training_tasks())}
+TASKS = one_of_each(training_tasks())
 
 
 def play(agent: ScriptedAgent, task: Task, limits: Limits = Limits()) -> Trajectory:

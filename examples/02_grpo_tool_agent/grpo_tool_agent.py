@@ -79,14 +79,8 @@ def show_default() -> State:
         "smallest_ratio": "min r",
         "largest_ratio": "max r",
     }
-    rows = [
-        (
-            str(update),
-            *(render.number(state.metrics[update - 1][key], 2) for key in columns),
-        )
-        for update in (1, 2, 3, 5, 10, 20, 30, 40, 50, 60)
-    ]
-    print(render.table(["upd.", *columns.values()], rows, gap=1))
+    shown = (1, 2, 3, 5, 10, 20, 30, 40, 50, 60)
+    print(render.training_log(state.metrics, columns, shown, "upd.", gap=1))
     print()
     print(
         render.paragraph(
@@ -250,8 +244,9 @@ def variant_row(variant: Variant, stored: list[dict]) -> list[str]:
 def show_ascent(name: str, reward: Reward) -> None:
     """The same reward climbed with the exact gradient."""
     config = Config()
-    optimum = variants.best_mean(reward, TASKS)
-    climb = variants.climb(reward, TASKS, config.learning_rate, config.updates)
+    paid = variants.reward_sheets(reward, TASKS)
+    optimum = variants.best_mean(paid)
+    climb = variants.climb(paid, config.learning_rate, config.updates)
     value, policy = list(climb)[-1]
     lookup = exact(policy, sheets())["lookup"].success
     print()
