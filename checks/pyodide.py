@@ -5,13 +5,16 @@ The folder is named after the lock file's hash and lies outside the checkout.
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent / "wasm"
+sys.path.insert(0, str(HERE.parents[1] / "scripts"))
+
+from environments import DONE, cache_folder
+
 FILES = ("package.json", "package-lock.json")
 
 
@@ -25,10 +28,8 @@ def command() -> tuple[str, ...]:
 
 def installed() -> Path:
     """The cache folder, filled once for each lock file."""
-    lock = (HERE / "package-lock.json").read_bytes()
-    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    folder = caches / f"agentic-rl-pyodide-{hashlib.sha256(lock).hexdigest()[:16]}"
-    done = folder / "installed"
+    folder = cache_folder("pyodide", HERE / "package-lock.json")
+    done = folder / DONE
     if not done.exists():
         folder.mkdir(parents=True, exist_ok=True)
         for name in FILES:

@@ -1,0 +1,67 @@
+"""Environments for what needs more than the standard library, each made once.
+
+    python3 scripts/environments.py            make them all
+    python3 scripts/environments.py checks     make the named ones
+
+A virtual environment lives in a cache folder outside the checkout, named after its lock
+file's hash and this Python's version. It counts only once it is complete, so one that
+was interrupted is made again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+LOCKS = {
+    "checks": ROOT / "checks" / "requirements.txt",
+    "peers": ROOT / "benchmarks" / "requirements.txt",
+}
+DONE = "installed"  # the file that says that a folder is complete
+
+
+def cache_folder(name: str, lock: Path) -> Path:
+    """Where what a lock file pins is kept: outside the checkout, keyed by its contents."""
+    caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    key = hashlib.sha256(lock.read_bytes()).hexdigest()[:16]
+    return caches / f"agentic-rl-{name}-{key}"
+
+
+def python(name: str) -> str:
+    """The interpreter of an environment in LOCKS; makes it if it is not there.
+
+    Raises subprocess.CalledProcessError if pip fails.
+    """
+    lock = LOCKS[name]
+    version = "{}.{}".format(*sys.version_info)
+    folder = cache_folder(f"{name}-{version}", lock)
+    program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
+    if not (folder / DONE).exists():
+        print(f"making the environment {name!r} in a cache folder", file=sys.stderr)
+        shutil.rmtree(folder, ignore_errors=True)
+        venv.create(folder, with_pip=True)
+        pip = [str(program), "-m", "pip", "--disable-pip-version-check", "install"]
+        subprocess.run([*pip, "--quiet", "-r", str(lock)], check=True, stdout=2)
+        (folder / DONE).touch()
+    return str(program)
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(LOCKS)
+    if unknown := [name for name in names if name not in LOCKS]:
+        known = ", ".join(LOCKS)
+        print(f"{unknown[0]!r}: expected some of {known}", file=sys.stderr)
+        return 2
+    for name in names:
+        print(f"{name}: {python(name)}")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
