@@ -14,6 +14,7 @@ import math
 from collections.abc import Hashable, Sequence
 
 from agentic_rl.conventions import COURSE, Convention, check_convention
+from agentic_rl.numbers import is_finite
 from agentic_rl.trajectory import check_length
 
 
@@ -42,7 +43,15 @@ def group_advantages(
     advantages = [0.0] * len(rewards)
     for group, indices in members.items():
         values = [scored[index] for index in indices]
-        for index, value in zip(indices, _one_group(group, values, batch, convention)):
+        try:
+            compared = _one_group(group, values, batch, convention)
+        except OverflowError:
+            compared = [math.inf]
+        if not all(is_finite(value) for value in compared):
+            raise AdvantageError(
+                f"group {group!r}: its rewards are too large to compare"
+            )
+        for index, value in zip(indices, compared):
             advantages[index] = value
     return advantages
 
@@ -63,9 +72,9 @@ def _scored(
             if convention.unscored == "left_out":
                 continue
             reward = 0.0
-        if not isinstance(reward, (int, float)) or not math.isfinite(reward):
+        if not is_finite(reward):
             raise AdvantageError(
-                f"rewards[{index}]: expected a finite number, got {reward}"
+                f"rewards[{index}]: expected a finite number, got {reward!r:.60}"
             )
         scored[index] = reward
     return scored
@@ -248,7 +257,8 @@ def spread(
     ``returns="episode"`` gives every position of an episode its advantage, "to_go" lets
     it decay by the discount from the last position back. ``whiten`` then subtracts the
     mean over all positions of the batch and divides by their standard deviation
-    (REINFORCE++). Raises TrajectoryError if the two differ in length.
+    (REINFORCE++). Raises TrajectoryError if the two differ in length, AdvantageError if
+    no float can hold the standard deviation.
     """
     check_length("lengths", lengths, len(advantages), "advantages")
     rows = []
@@ -263,5 +273,8 @@ def spread(
     values = [value for row in rows for value in row]
     if not values or _all_equal(values):
         return [[0.0] * len(row) for row in rows]
-    mean, scale = math.fsum(values) / len(values), _scale(values, convention)
+    try:
+        mean, scale = math.fsum(values) / len(values), _scale(values, convention)
+    except OverflowError:
+        raise AdvantageError("advantages: too large to whiten") from None
     return [[(value - mean) / scale for value in row] for row in rows]

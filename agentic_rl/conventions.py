@@ -9,9 +9,10 @@ Where a paper leaves a switch open, the preset's notes say "unstated; we chose .
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+
+from agentic_rl.numbers import is_finite
 
 CHOICES = {
     "baseline": ("group_mean", "leave_one_out", "batch_mean", "none"),
@@ -163,9 +164,8 @@ class Convention:
         value = getattr(self, name)
         if optional and value is None:
             return
-        is_number = isinstance(value, (int, float)) and math.isfinite(value)
-        if not is_number or not fits(value):
-            raise ConventionError(f"{name}: expected {expected}, got {value!r}")
+        if not is_finite(value) or not fits(value):
+            raise ConventionError(f"{name}: expected {expected}, got {value!r:.60}")
 
     def but(self, **switches: object) -> Convention:
         """The same convention with some switches turned. Raises ConventionError."""

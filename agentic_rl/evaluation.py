@@ -113,8 +113,10 @@ def optimum(tasks: Sequence[Task]) -> ByKind:
 
 
 def mean_report(reports: Iterable[Report]) -> Report:
-    """The mean of each column."""
+    """The mean of each column. Raises ValueError if there is no report."""
     columns = [list(column) for column in zip(*reports)]
+    if not columns:
+        raise ValueError("reports: expected at least one")
     return Report(*(math.fsum(column) / len(column) for column in columns))
 
 

@@ -20,6 +20,7 @@ from typing import Any
 from agentic_rl.advantage import group_advantages, informative, kept, spread
 from agentic_rl.agent_loop import Limits, run_episode
 from agentic_rl.conventions import COURSE, Convention
+from agentic_rl.numbers import is_finite
 from agentic_rl.objective import Loss, kl_term, policy_loss
 from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
 from agentic_rl.reward import COURSE_REWARD, Score, attach, finite_number, right
@@ -57,7 +58,7 @@ class Config:
         least = {"updates": 0, "tasks_per_update": 1, "group_size": 1, "epochs": 1}
         for name, lowest in least.items():
             value = getattr(self, name)
-            if not isinstance(value, int) or value < lowest:
+            if type(value) is not int or value < lowest:
                 raise ValueError(
                     f"{name}: expected a whole number, at least {lowest}, got {value!r}"
                 )
@@ -68,9 +69,9 @@ class Config:
                     "(conventions by name are in conventions.PRESETS)"
                 )
         rate = self.learning_rate
-        if not isinstance(rate, (int, float)) or not 0 < rate < math.inf:
+        if not is_finite(rate) or rate <= 0:
             raise ValueError(
-                f"learning_rate: expected a positive number, got {self.learning_rate}"
+                f"learning_rate: expected a positive number, got {rate!r:.60}"
             )
 
 

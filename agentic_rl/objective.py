@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agentic_rl.conventions import COURSE, Convention, check_convention
+from agentic_rl.numbers import is_finite
 from agentic_rl.trajectory import check_length
 
 Rows = Sequence[Sequence[Any]]  # one row an episode, one number a position
@@ -76,13 +77,25 @@ def policy_loss(
             raise ObjectiveError(f"row {row}: {error}") from None
         if not all(math.isfinite(x) for x in (*losses, *slopes)):
             raise ObjectiveError(f"row {row}: the loss overflows; set log_ratio_clamp")
-        value += weights[row] * math.fsum(losses)
+        value += weights[row] * _total(row, losses)
         dense = [0.0] * len(logprobs[row])
         for place, slope in zip(places, slopes):
             # Adding 0.0 turns -0.0, which would puzzle a reader, into 0.0.
             dense[place] = weights[row] * slope + 0.0
         gradient.append(dense)
+    if not math.isfinite(value):
+        raise ObjectiveError("the loss overflows: its rows add up to no number")
     return Loss(value, gradient, watch.summary())
+
+
+def _total(row: int, losses: list[float]) -> float:
+    """The sum of one row's losses. Raises ObjectiveError if no float can hold it."""
+    try:
+        return math.fsum(losses)
+    except OverflowError:
+        raise ObjectiveError(
+            f"row {row}: the loss overflows: its positions add up to no number"
+        ) from None
 
 
 def _row_loss(
@@ -323,9 +336,9 @@ def _read(name: str, rows: Any, row: int, places: list[int]) -> list[float]:
     """The active numbers of a row; anything else than a finite number raises."""
     values = [rows[row][place] for place in places]
     for place, value in zip(places, values):
-        if not isinstance(value, (int, float)) or not math.isfinite(value):
+        if not is_finite(value):
             raise ObjectiveError(
-                f"{name}[{row}][{place}]: expected a finite number, got {value!r}"
+                f"{name}[{row}][{place}]: expected a finite number, got {value!r:.60}"
             )
     return values
 

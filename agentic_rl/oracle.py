@@ -22,7 +22,7 @@ from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.conventions import Convention
 from agentic_rl.grpo import logprob_rows, size
 from agentic_rl.objective import policy_loss
-from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
+from agentic_rl.policy import Gradient, PolicyError, SoftmaxPolicy, weighted_score
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS
 from agentic_rl.trajectory import Trajectory
@@ -76,19 +76,23 @@ def outcomes(
 
 
 def probabilities(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> list[float]:
-    """The probability of each line of the sheet: all its episodes together."""
+    """The probability of each line of the sheet: all its episodes together.
+
+    Raises PolicyError if the sheet has a decision that the policy doesn't know.
+    """
     log_probs = {
         (state, action): log_prob
         for state in policy.logits
         for action, log_prob in zip(policy.actions, policy.log_probs(state))
     }
-    return [
-        line.episodes
-        * math.exp(
-            math.fsum(count * log_probs[choice] for choice, count in line.decisions)
-        )
-        for line in sheet
-    ]
+    chances = []
+    for line in sheet:
+        try:
+            terms = [count * log_probs[choice] for choice, count in line.decisions]
+        except KeyError as missing:
+            raise PolicyError(f"the policy has no decision {missing}") from None
+        chances.append(line.episodes * math.exp(math.fsum(terms)))
+    return chances
 
 
 def expectation(policy: SoftmaxPolicy, sheet: Sequence[Outcome]) -> float:

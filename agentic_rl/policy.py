@@ -15,6 +15,8 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from agentic_rl.numbers import is_finite
+
 Gradient = dict[str, list[float]]  # state -> one number an action, as the logits
 
 
@@ -45,9 +47,9 @@ class SoftmaxPolicy:
                 raise PolicyError(
                     f"{state!r}: {len(row)} logits for {len(self.actions)} actions"
                 )
-            if not all(isinstance(x, (int, float)) and math.isfinite(x) for x in row):
+            if not all(is_finite(logit) for logit in row):
                 raise PolicyError(
-                    f"{state!r}: logits must be finite numbers, got {row}"
+                    f"{state!r}: logits must be finite numbers, got {row!r:.80}"
                 )
             self.logits[state] = row
 

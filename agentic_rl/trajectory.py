@@ -21,12 +21,12 @@ The mask is written when a token is, by the one who knows who wrote it.
 from __future__ import annotations
 
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from agentic_rl.messages import Message, check
+from agentic_rl.numbers import is_finite
 from agentic_rl.tools import OBSERVATION_KINDS, Observation
 
 ACTION_TYPES = ("tool_call", "final_answer")
@@ -208,16 +208,9 @@ def check_length(name: str, values: Sequence[Any], length: int, of: str) -> None
         raise TrajectoryError(f"{name}: {len(values)} values for {length} {of}")
 
 
-def _is_finite(value: Any) -> bool:
-    """Whether this is a number that a float can hold, and no boolean."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return abs(value) <= sys.float_info.max
-    return isinstance(value, float) and math.isfinite(value)
-
-
 def check_logprob(value: Any, position: int) -> None:
     """Raise TrajectoryError unless the value is a log-probability."""
-    if not _is_finite(value) or value > 0:
+    if not is_finite(value) or value > 0:
         raise TrajectoryError(
             f"logprobs[{position}]: expected a finite number, at most 0, got {value!r}"
         )
@@ -310,10 +303,8 @@ def _check_reward(trajectory: Trajectory) -> None:
             raise TrajectoryError("breakdown: there is one, but the reward is null")
         return
     for name, part in (("reward", reward), *breakdown.items()):
-        if isinstance(part, bool) or not isinstance(part, (int, float)):
-            raise TrajectoryError(f"{name}: expected a number, got {part!r}")
-        if not _is_finite(part):
-            raise TrajectoryError(f"{name}: expected a finite number")
+        if not is_finite(part):
+            raise TrajectoryError(f"{name}: expected a finite number, got {part!r:.60}")
     try:
         total = math.fsum(breakdown.values())
     except OverflowError:
@@ -370,6 +361,19 @@ def pad(
     return list(values) + [filler] * (length - len(values))
 
 
+SIDES = ("prompt", "response")
+
+
+def _token_ids(turn: Any, side: str, place: int) -> list[Any]:
+    try:
+        ids = turn[side]["token_ids"]
+    except (KeyError, TypeError, IndexError):
+        raise TrajectoryError(f"turn {place}: expected {side}.token_ids") from None
+    if not isinstance(ids, list):
+        raise TrajectoryError(f"turn {place}: {side}.token_ids: expected a list")
+    return ids
+
+
 def usable_rows(
     turns: Sequence[dict[str, Any]], final_reward: float | None
 ) -> tuple[list[dict[str, Any]], list[str]]:
@@ -378,11 +382,12 @@ def usable_rows(
     A turn is ``{"prompt": {"token_ids": [...]}, "response": {"token_ids": [...]}}``.
     Turns with no prompt or no response ids can't be trained on and are left out; a
     reward that is missing stays None. Both are said in the flags, never filled in.
+    Raises TrajectoryError for a turn of another form.
     """
     rows: list[dict[str, Any]] = []
     flags = [] if turns else ["no turns: was the model called through the tracer?"]
     for place, turn in enumerate(turns):
-        prompt, response = turn["prompt"]["token_ids"], turn["response"]["token_ids"]
+        prompt, response = (_token_ids(turn, side, place) for side in SIDES)
         if not response:
             flags.append(f"turn {place}: empty response ids")
             continue

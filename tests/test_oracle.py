@@ -31,7 +31,7 @@ from agentic_rl.oracle import (
     outcomes,
     probabilities,
 )
-from agentic_rl.policy import SoftmaxPolicy
+from agentic_rl.policy import PolicyError, SoftmaxPolicy
 from agentic_rl.reward import COURSE_REWARD, SMALL_COSTS, right
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS, STATES
@@ -141,6 +141,11 @@ class Probabilities(unittest.TestCase):
         expected *= policy.probability("hard/result", "answer_from_observation") ** 2
         (found,) = probabilities(policy, [Outcome(decisions, 1.0, 3)])
         self.assertAlmostEqual(found, 3 * expected, delta=1e-14)
+
+    def test_a_decision_that_the_policy_does_not_know_is_named(self):
+        lame = SoftmaxPolicy(STATES, ["answer_from_memory"])
+        with self.assertRaisesRegex(PolicyError, "hard/start.*answer_from_obs"):
+            probabilities(lame, sheet("hard", 1))
 
     def test_sampling_agrees(self):
         # 4000 seeded episodes; 5 standard errors of a share are below 0.04

@@ -204,7 +204,7 @@ class Json(unittest.TestCase):
         self.broken("^reward: expected a finite", reward=10**400)
         self.broken("more than a float holds", breakdown={"a": 1e308, "b": 1e308})
         self.broken("expected a finite number", breakdown={"right": math.inf})
-        self.broken("expected a number", breakdown={"right": True})
+        self.broken("right: expected a finite number", breakdown={"right": True})
 
     def test_another_type_in_any_place_is_refused(self):
         """Each value of a record, at any depth, becomes a value of each other type."""
@@ -339,6 +339,9 @@ class TowardsTraining(unittest.TestCase):
             ([], ["no turns: was the model called through the tracer?"]),
         )
         no_prompt = [{"prompt": {"token_ids": []}, "response": {"token_ids": [3]}}]
+        for turn in ({}, None, {"prompt": []}, {"prompt": {"token_ids": "12"}}):
+            with self.assertRaisesRegex(TrajectoryError, "turn 0: .*prompt.token_ids"):
+                usable_rows([turn], 1.0)
         found = usable_rows(no_prompt, 1.0)
         self.assertEqual(found, ([], ["turn 0: empty prompt ids"]))
 
