@@ -18,24 +18,37 @@ from __future__ import annotations
 import json
 import math
 import re
-from typing import Any
+from typing import Any, TypeGuard
 
 Message = dict[str, Any]
 ToolCall = dict[str, Any]
 
 ROLES = ("system", "developer", "user", "assistant", "tool")
 MAX_JSON_DEPTH = 64
+MAX_DIGITS = 4000  # of a whole number; below 4300, int() and str() never refuse
 
-_THINKING = re.compile(r"<think>(.*?)(</think>|\Z)", re.DOTALL)
-_CALL = re.compile(r"<tool_call>(.*?)(</tool_call>|\Z)", re.DOTALL)
+_PART = re.compile(
+    r"<think>(?P<thought>.*?)(?:</think>|\Z)"
+    r"|<tool_call>(?P<call>.*?)(?P<closed></tool_call>|\Z)",
+    re.DOTALL,
+)
 _MARKER = re.compile(r"</?(?:think|tool_call)>")
 _NAME = re.compile(r'"name"\s*:\s*"([^"\\]*)"')
-_ARGUMENTS = re.compile(r'"arguments"\s*:\s*')
+_NAME_ALONE = re.compile(rf'\s*\{{\s*{_NAME.pattern}\s*,\s*"arguments"\s*:\s*')
 _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 
 class MessageError(ValueError):
     """A message that can't be read; the text names the message and what was expected."""
+
+
+def excerpt(value: Any) -> str:
+    """A value as an error quotes it: on one line, cut short, whatever it is."""
+    try:
+        text = repr(value)
+    except (ValueError, RecursionError):  # too many digits, too many brackets
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 # ---------------------------------------------------------------- building messages
@@ -80,16 +93,22 @@ def render_call(name: str, arguments: dict[str, Any] | str) -> str:
 def render_assistant(message: Message) -> str:
     """The text an assistant must have written to mean this message.
 
-    Raises MessageError where that text would be read back as another message, for
-    example because the content contains a marker such as ``<tool_call>``.
+    Raises MessageError for what is no message of an assistant, and where that text
+    would be read back as another one, for example because the content contains a marker
+    such as ``<tool_call>``.
     """
+    if not isinstance(message, dict) or message.get("role") != "assistant":
+        raise MessageError(f"expected an assistant's message, got {excerpt(message)}")
+    check([message])
     thinking = message.get("reasoning_content") or ""
     calls = [call["function"] for call in message.get("tool_calls") or []]
     text = f"<think>{thinking}</think>" if thinking else ""
     text += message.get("content") or ""
     text += "".join(render_call(call["name"], call["arguments"]) for call in calls)
     if _meaning(parse_assistant(text)) != _meaning(message):
-        raise MessageError(f"no text means this message: {text!r} is read differently")
+        raise MessageError(
+            f"no text means this message: {excerpt(text)} is read differently"
+        )
     return text
 
 
@@ -105,21 +124,25 @@ def _dump(value: Any) -> str:
 def parse_assistant(text: str, first_call: int = 1) -> Message:
     """The message that an assistant's text means.
 
-    Thinking is taken out first, so a call drafted inside it is no call, and a thought
-    that is never closed swallows the rest. ``first_call`` numbers the call ids
-    (``call_1``, ``call_2``, ...), which must differ within an episode. A call that
-    can't be read keeps its text as a string in ``arguments``.
+    It is read once, from left to right: a call drafted inside a thought is no call, and
+    a thought that is never closed swallows the rest. ``first_call`` numbers the call ids
+    (``call_1``, ``call_2``, ...), which must differ within an episode.
+
+    A call is an object with a name and, unless it takes none, arguments. Any other keeps
+    its text as a string in ``arguments``: what follows ``"arguments":`` if only the name
+    stands before it, else all of it. Raises MessageError for what is no text.
     """
     if not isinstance(text, str):
         raise MessageError(f"an assistant writes text, got {type(text).__name__}")
-    thoughts = [found[1] for found in _THINKING.finditer(text)]
-    spoken = _THINKING.sub("", text)
-    message: Message = {"role": "assistant", "content": _CALL.sub("", spoken)}
+    parts = list(_PART.finditer(text))
+    message: Message = {"role": "assistant", "content": _PART.sub("", text)}
+    thoughts = [part["thought"] for part in parts if part["thought"] is not None]
     if thoughts:
         message["reasoning_content"] = "".join(thoughts)
+    written = [part for part in parts if part["call"] is not None]
     calls = [
-        _parse_call(found[1], bool(found[2]), f"call_{number}")
-        for number, found in enumerate(_CALL.finditer(spoken), first_call)
+        _parse_call(part["call"], bool(part["closed"]), f"call_{number}")
+        for number, part in enumerate(written, first_call)
     ]
     if calls:
         message["tool_calls"] = calls
@@ -131,18 +154,25 @@ def _parse_call(body: str, closed: bool, call_id: str) -> ToolCall:
         call = parse_json(body)
     except MessageError:
         call = None
-    if closed and isinstance(call, dict) and isinstance(call.get("name"), str):
+    if closed and _is_call(call):
         arguments = call.get("arguments", {})
         if isinstance(arguments, str):
             arguments = decode_arguments(arguments)
         elif not isinstance(arguments, dict):
             arguments = _dump(arguments)
         return tool_call(call_id, call["name"], arguments)
-    name, start = _NAME.search(body), _ARGUMENTS.search(body)
+    name, start = _NAME.search(body), _NAME_ALONE.match(body)
     raw = body[start.end() :] if start else body
     if isinstance(decode_arguments(raw), dict):  # at OpenAI's edge it would look whole
         raw = f"<tool_call>{body}"
     return tool_call(call_id, name[1] if name else "", raw)
+
+
+def _is_call(value: Any) -> TypeGuard[dict[str, Any]]:
+    """Whether this is an object with a name and nothing else but arguments."""
+    if not isinstance(value, dict) or not value.keys() <= {"name", "arguments"}:
+        return False
+    return isinstance(value.get("name"), str)
 
 
 def parse_json(text: str) -> Any:
@@ -158,6 +188,7 @@ def parse_json(text: str) -> Any:
     try:
         return json.loads(
             text,
+            parse_int=_whole,
             parse_float=_finite,
             parse_constant=_finite,
             object_pairs_hook=_no_twins,
@@ -176,17 +207,33 @@ def _depth(text: str) -> int:
     return deepest
 
 
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise MessageError(f"{digits:.20}... has more than {MAX_DIGITS} digits")
+    return int(digits)
+
+
 def _finite(number: str) -> float:
     if not math.isfinite(value := float(number)):
-        raise MessageError(f"{number} is not a JSON number")
+        raise MessageError(f"{number:.40} is not a JSON number")
     return value
 
 
 def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) < len(pairs):
-        raise MessageError("an object has the same key twice")
+    result: dict[str, Any] = {}
+    for key, value in pairs:
+        if key in result:
+            raise MessageError(f"an object has the key {excerpt(key)} twice")
+        result[key] = value
     return result
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value, written as JSON, is read back as the same."""
+    try:
+        return bool(parse_json(_dump(value)) == value)
+    except (TypeError, ValueError, RecursionError):
+        return False
 
 
 # --------------------------------------------------------------------- OpenAI's edge
@@ -206,7 +253,11 @@ def decode_arguments(text: str) -> dict[str, Any] | str:
 
 
 def to_openai(messages: list[Message]) -> list[Message]:
-    """A copy with each call's arguments as a JSON string, as OpenAI's API has them."""
+    """A checked copy with each call's arguments as a JSON string, as OpenAI has them.
+
+    Raises MessageError as ``check`` does.
+    """
+    check(messages)
     return [_with_arguments(message, _encode_arguments) for message in messages]
 
 
@@ -243,8 +294,8 @@ def check(messages: list[Message]) -> None:
     """Raise MessageError for a conversation that is not well formed.
 
     Named are the message's position and what was expected: a known role, text as
-    content, calls with ids that are used once, a tool message for a call that the
-    assistant made just before.
+    content, calls with ids that are used once and arguments that JSON can hold, a tool
+    message for a call that the assistant made just before.
     """
     if not isinstance(messages, list):
         raise MessageError(f"messages: expected a list, got {type(messages).__name__}")
@@ -257,15 +308,24 @@ def check(messages: list[Message]) -> None:
         _check_content(message, where)
         calls = message.get("tool_calls")
         if not (calls is None or isinstance(calls, list)):
-            raise MessageError(f"{where}: expected a list of tool_calls, got {calls!r}")
+            raise MessageError(
+                f"{where}: expected a list of tool_calls, got {excerpt(calls)}"
+            )
+        if calls and message["role"] != "assistant":
+            raise MessageError(
+                f"{where}: only an assistant makes tool calls, not {message['role']!r}"
+            )
         if message["role"] == "tool":
             _check_answer(message, open_ids, where)
             continue
         open_ids = set()
         for call in calls or []:
-            _check_call(call, message["role"], where)
+            check_call(call, where)
+            _check_arguments(call, where)
             if call["id"] in seen:
-                raise MessageError(f"{where}: call id {call['id']!r} is used twice")
+                raise MessageError(
+                    f"{where}: call id {excerpt(call['id'])} is used twice"
+                )
             seen.add(call["id"])
             open_ids.add(call["id"])
 
@@ -277,47 +337,61 @@ def _check_content(message: Message, where: str) -> None:
             part.get("type") if isinstance(part, dict) else part for part in content
         ]
         raise MessageError(
-            f"{where}: content parts {kinds} are not supported, only text"
+            f"{where}: content parts {excerpt(kinds)} are not supported, only text"
         )
     may_be_empty = message["role"] == "assistant"
     if not (isinstance(content, str) or (content is None and may_be_empty)):
-        raise MessageError(f"{where}: expected text as content, got {content!r}")
+        raise MessageError(f"{where}: expected text as content, got {excerpt(content)}")
     thinking = message.get("reasoning_content")
     if not (thinking is None or isinstance(thinking, str)):
         raise MessageError(
-            f"{where}: expected text as reasoning_content, got {thinking!r}"
+            f"{where}: expected text as reasoning_content, got {excerpt(thinking)}"
         )
 
 
 def _check_answer(message: Message, open_ids: set[str], where: str) -> None:
     call_id = message.get("tool_call_id")
     if not isinstance(call_id, str) or call_id not in open_ids:
-        raise MessageError(f"{where}: answers call {call_id!r}, which is not open")
+        raise MessageError(
+            f"{where}: answers call {excerpt(call_id)}, which is not open"
+        )
     open_ids.discard(call_id)
 
 
-def _check_call(call: Any, role: str, where: str) -> None:
-    if role != "assistant":
-        raise MessageError(f"{where}: only an assistant makes tool calls, not {role!r}")
+def check_call(call: Any, where: str) -> None:
+    """Raise MessageError, which starts with ``where``, for a call without id or name."""
     function = call.get("function") if isinstance(call, dict) else None
     if not isinstance(function, dict) or not isinstance(call.get("id"), str):
         raise MessageError(f"{where}: expected a call with id and function")
     if not isinstance(function.get("name"), str):
-        raise MessageError(f"{where}: call {call['id']!r} has no name")
+        raise MessageError(f"{where}: call {excerpt(call['id'])} has no name")
     if call.get("type", "function") != "function":
-        raise MessageError(f"{where}: call {call['id']!r} is no function call")
-    if not isinstance(function.get("arguments"), (dict, str)):
-        raise MessageError(f"{where}: call {call['id']!r} has no arguments")
+        raise MessageError(f"{where}: call {excerpt(call['id'])} is no function call")
+
+
+def _check_arguments(call: ToolCall, where: str) -> None:
+    arguments = call["function"].get("arguments")
+    if not isinstance(arguments, (dict, str)):
+        raise MessageError(f"{where}: call {excerpt(call['id'])} has no arguments")
+    if not isinstance(arguments, str) and not _is_json(arguments):
+        raise MessageError(
+            f"{where}: call {excerpt(call['id'])}: expected arguments that JSON can "
+            f"hold, got {excerpt(arguments)}"
+        )
 
 
 def flags(messages: list[Message]) -> list[str]:
     """What is odd in a well-formed conversation, in words. Raises as ``check`` does."""
     check(messages)
     found = []
+    answered = {m["tool_call_id"] for m in messages if m["role"] == "tool"}
     for position, message in enumerate(messages):
         for call in message.get("tool_calls") or []:
-            if reason := _unreadable(call["function"]["arguments"]):
-                found.append(f"message {position}: call {call['id']}: {reason}")
+            where = f"message {position}: call {call['id']}"
+            if reason := unreadable(call["function"]["arguments"]):
+                found.append(f"{where}: {reason}")
+            if call["id"] not in answered:
+                found.append(f"{where} was never answered")
     roles = [message["role"] for message in messages]
     if "assistant" not in roles:
         found.append("no assistant message: nothing to train on")
@@ -326,13 +400,17 @@ def flags(messages: list[Message]) -> list[str]:
     return found
 
 
-def _unreadable(arguments: dict[str, Any] | str) -> str | None:
-    if isinstance(arguments, dict) or isinstance(decode_arguments(arguments), dict):
+def unreadable(arguments: Any) -> str | None:
+    """Why arguments, an object or the text of one, can't be read; None if they can."""
+    if isinstance(arguments, dict):
         return None
-    try:
-        inner = parse_json(arguments)
-    except MessageError:
-        return "arguments are not valid JSON"
-    if isinstance(inner, str):
-        return "arguments were encoded twice"
-    return "arguments are not a JSON object"
+    if isinstance(arguments, str):
+        if arguments.startswith("<tool_call>"):
+            return 'the call is not {"name": ..., "arguments": {...}}'
+        try:
+            arguments = parse_json(arguments)
+        except MessageError:
+            return "arguments are not valid JSON"
+        if isinstance(arguments, str):
+            return "arguments were encoded twice"
+    return None if isinstance(arguments, dict) else "arguments are not a JSON object"

@@ -13,11 +13,12 @@ None of them ends the episode. Each comes back as the content of a tool message.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from agentic_rl.messages import ToolCall
+from agentic_rl.messages import ToolCall, check_call, excerpt, unreadable
 
 OBSERVATION_KINDS = ("result", "tool_error", "timeout", "invalid_call")
 
@@ -46,6 +47,19 @@ class _OutOfSteps(Exception):
     pass
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 1
+
+
+def _fits(value: Any, kind: str) -> bool:
+    """Whether a value is of a JSON type: a boolean is no number, and NaN is none."""
+    if isinstance(value, bool):
+        return kind == "boolean"
+    if isinstance(value, float) and not math.isfinite(value):
+        return False
+    return isinstance(value, _JSON_TYPES[kind])
+
+
 @dataclass(frozen=True)
 class Tool:
     """A function the assistant may call by name.
@@ -71,6 +85,11 @@ class Tool:
             raise ValueError(
                 f"tool {self.name!r}: a generator needs max_steps, a plain function "
                 "can't have it"
+            )
+        if self.max_steps is not None and not _is_count(self.max_steps):
+            raise ValueError(
+                f"tool {self.name!r}: max_steps: expected a whole number of at least 1, "
+                f"got {self.max_steps!r:.60}"
             )
 
     def schema(self) -> dict[str, Any]:
@@ -124,9 +143,11 @@ class ToolBox:
         """Run one call of an assistant message. Never raises for what the call says.
 
         A tool that crashes is a tool that failed: the observation names the exception,
-        and not its text, which differs between Python versions.
+        and not its text, which differs between Python versions. Raises MessageError for
+        what is no call, with an id and a name to answer.
         """
-        name, arguments = call["function"]["name"], call["function"]["arguments"]
+        check_call(call, "tools")
+        name, arguments = call["function"]["name"], call["function"].get("arguments")
         if problem := self._problem(name, arguments):
             return Observation("invalid_call", call["id"], name, f"error: {problem}")
         tool = self.tools[name]
@@ -143,21 +164,20 @@ class ToolBox:
             )
         return Observation(kind, call["id"], name, content)
 
-    def _problem(self, name: str, arguments: dict[str, Any] | str) -> str | None:
+    def _problem(self, name: str, arguments: Any) -> str | None:
         """What makes a call invalid, or None."""
         if name not in self.tools:
-            return f"no tool {name!r}; the tools are {', '.join(sorted(self.tools))}"
+            tools = ", ".join(sorted(self.tools)) or "none"
+            return f"no tool {excerpt(name)}; the tools are {tools}"
         if not isinstance(arguments, dict):
-            return "arguments are not valid JSON"
+            return unreadable(arguments) or "arguments are text, expected an object"
         expected = self.tools[name].parameters
         if missing := [key for key in expected if key not in arguments]:
             return f"argument {missing[0]!r} is missing"
-        if unknown := sorted(set(arguments) - set(expected)):
-            return (
-                f"unknown argument {unknown[0]!r}; {name} takes {', '.join(expected)}"
-            )
+        if unknown := [key for key in arguments if key not in expected]:
+            takes = ", ".join(expected) or "none"
+            return f"unknown argument {excerpt(unknown[0])}; {name} takes {takes}"
         for key, value in arguments.items():
-            is_stray_bool = isinstance(value, bool) and expected[key] != "boolean"
-            if is_stray_bool or not isinstance(value, _JSON_TYPES[expected[key]]):
+            if not _fits(value, expected[key]):
                 return f"argument {key!r} must be a {expected[key]}"
         return None

@@ -8,6 +8,7 @@ import random
 import unittest
 
 from agentic_rl.messages import (
+    MAX_DIGITS,
     MAX_JSON_DEPTH,
     MessageError,
     check,
@@ -84,7 +85,29 @@ class ParsingCalls(unittest.TestCase):
             self.assertEqual(calls_of(text), [(name, f"<tool_call>{body}")])
             message = parse_assistant(text)
             self.assertEqual(from_openai(to_openai([message])), [message])
-            self.assertEqual(len(flags([message])), 1)
+            said = 'call call_1: the call is not {"name": ..., "arguments": {...}}'
+            self.assertEqual(flags([message])[0], f"message 0: {said}")
+
+    def test_a_call_with_more_than_a_name_and_arguments_keeps_all_of_it(self):
+        """Nothing it says is dropped: perhaps the rest was meant as arguments."""
+        for body in (
+            '{"name": "f", "parameters": {"a": 1}}',
+            '{"id": "7", "name": "f", "arguments": {"a": 1}}',
+            '{"name": "f", "name": "g", "arguments": {}}',
+        ):
+            ((name, arguments),) = calls_of(f"<tool_call>{body}</tool_call>")
+            self.assertEqual(name, "f")
+            self.assertIn(arguments, (body, f"<tool_call>{body}"))
+
+    def test_a_broken_call_keeps_what_stands_before_its_arguments(self):
+        for body in (
+            '{"id": "7", "name": "f", "arguments": {"a"',
+            '{"arguments": {"a": 1, "name": "f"',
+        ):
+            self.assertEqual(calls_of(f"<tool_call>{body}</tool_call>"), [("f", body)])
+
+    def test_a_call_without_arguments_takes_none(self):
+        self.assertEqual(calls_of('<tool_call>{"name": "f"}</tool_call>'), [("f", {})])
 
     def test_a_call_that_is_never_closed_is_not_run(self):
         text = '<tool_call>{"name": "f", "arguments": {"a": 1}}'
@@ -111,6 +134,19 @@ class Thinking(unittest.TestCase):
         self.assertNotIn("tool_calls", message)
         self.assertEqual(message["content"], "")
         self.assertEqual(message["reasoning_content"], f"hm {CALL} Answer: 4")
+
+    def test_a_marker_is_one_that_was_written_in_one_piece(self):
+        """Taking the thought out first would leave a call that nobody wrote."""
+        call = CALL.replace("<tool_call>", "<tool_<think>hm</think>call>")
+        message = parse_assistant(call)
+        self.assertEqual(message["content"], CALL)
+        self.assertNotIn("tool_calls", message)
+
+    def test_a_thought_inside_a_call_is_part_of_the_call(self):
+        ((name, arguments),) = calls_of(CALL.replace("2+2", "<think>"))
+        self.assertEqual((name, arguments), ("calculator", {"expression": "<think>"}))
+        ((_, arguments),) = calls_of(CALL.replace("{", "{<think>hm</think>"))
+        self.assertIn("<think>hm</think>", arguments)
 
     def test_thoughts_before_and_after_stand_apart_from_the_content(self):
         message = parse_assistant("<think>a</think>Answer: 4<think>b</think>")
@@ -154,6 +190,18 @@ class Rendering(unittest.TestCase):
             with self.assertRaises(MessageError):
                 render_assistant(message)
 
+    def test_what_is_no_message_of_an_assistant_is_refused_by_name(self):
+        call = tool_call("c1", "f", {})
+        for message, said in (
+            (None, "expected an assistant's message, got None"),
+            (user("x"), "expected an assistant's message, got {'role': 'user'"),
+            (assistant(7), "expected text as content, got 7"),
+            ({**assistant(""), "tool_calls": [{}]}, "a call with id and function"),
+            (assistant("", {**call, "function": {"name": "f"}}), "has no arguments"),
+        ):
+            with self.assertRaisesRegex(MessageError, said):
+                render_assistant(message)
+
     def test_hostile_text_never_raises_and_never_changes_silently(self):
         rng = random.Random(20)
         parts = ["<think>", "</think>", "<tool_call>", "</tool_call>", CALL, CALL[:30]]
@@ -188,6 +236,16 @@ class StrictJson(unittest.TestCase):
     def test_what_python_would_accept_and_json_would_not(self):
         for text in ("NaN", "[Infinity]", "-Infinity", "1e999", '{"a": 1, "a": 2}'):
             with self.assertRaises(MessageError):
+                parse_json(text)
+
+    def test_a_key_that_stands_twice_is_named(self):
+        with self.assertRaisesRegex(MessageError, "the key 'a' twice"):
+            parse_json('{"a": 1, "b": 2, "a": 1}')
+
+    def test_whole_numbers_are_as_long_as_every_python_reads_them(self):
+        self.assertEqual(parse_json("9" * MAX_DIGITS), 10**MAX_DIGITS - 1)
+        for text in ("9" * (MAX_DIGITS + 1), "[-" + "9" * 10**6 + "]"):
+            with self.assertRaisesRegex(MessageError, "more than 4000 digits"):
                 parse_json(text)
 
     def test_nesting_is_bounded_and_brackets_in_strings_do_not_nest(self):
@@ -240,6 +298,25 @@ class OpenAIEdge(unittest.TestCase):
             log = self.log(arguments)
             self.assertEqual(from_openai(to_openai(log)), log)
 
+    def test_both_directions_refuse_what_is_not_well_formed(self):
+        for messages, said in (
+            (None, "expected a list"),
+            ([None], "message 0: expected a role"),
+            ([{**assistant(""), "tool_calls": [None]}], "message 0: expected a call"),
+            ([{**user("x"), "tool_calls": 7}], "message 0: expected a list of tool"),
+        ):
+            for convert in (from_openai, to_openai):
+                with self.assertRaisesRegex(MessageError, said):
+                    convert(messages)
+
+    def test_arguments_are_what_json_gives_back_unchanged(self):
+        nested = []
+        for _ in range(10**5):
+            nested = [nested]
+        for value in (float("nan"), {1: 2}, (1, 2), {1}, 10**5000, nested):
+            with self.assertRaisesRegex(MessageError, "'c1': expected arguments that"):
+                to_openai(self.log({"a": value}))
+
     def test_the_given_messages_are_not_changed(self):
         log = self.log({"expression": "6*7"})
         before = json.dumps(log)
@@ -278,12 +355,34 @@ class WellFormed(unittest.TestCase):
                 assistant("", reasoning_content=7)
             ],
             "message 1: answers call \\[\\]": [assistant("", call), tool([], "x")],
+            "message 1: only an assistant": [
+                assistant("", call),
+                {**tool("c1", "x"), "tool_calls": [call]},
+            ],
         }
         for expected, messages in cases.items():
             with self.subTest(expected), self.assertRaisesRegex(MessageError, expected):
                 check(messages)
         with self.assertRaisesRegex(MessageError, "expected a list"):
             check({"role": "user"})
+
+    def test_an_error_is_one_short_line_whatever_it_quotes(self):
+        deep = []
+        for _ in range(10**5):
+            deep = [deep]
+        for odd in ("x\n" * 10**5, 10**5000, deep):
+            for messages in (
+                [user([odd])],
+                [{"role": "user", "content": {"a": odd}}],
+                [assistant("", reasoning_content=[odd])],
+                [{**assistant(""), "tool_calls": {"a": odd}}],
+                [tool([odd], "x")],
+                [assistant("", tool_call("c1", "f", {1: odd}))],
+            ):
+                with self.assertRaises(MessageError) as caught:
+                    check(messages)
+                self.assertLess(len(str(caught.exception)), 300)
+                self.assertNotIn("\n", str(caught.exception))
 
     def test_an_id_is_used_once_in_the_whole_conversation(self):
         call = tool_call("c1", "f", {})
@@ -315,6 +414,15 @@ class WellFormed(unittest.TestCase):
         log = [user("x"), assistant(None, *two), tool("a", "1"), tool("b", "2")]
         self.assertEqual(flags(log), ["ends on tool message: no final answer"])
         self.assertEqual(flags([*log, assistant("3")]), [])
+
+    def test_a_call_that_got_no_answer_is_flagged(self):
+        two = [tool_call("a", "f", {}), tool_call("b", "f", {})]
+        log = [user("x"), assistant(None, *two), tool("b", "2"), assistant("3")]
+        self.assertEqual(flags(log), ["message 1: call a was never answered"])
+        self.assertEqual(
+            flags(log[:2]),
+            [f"message 1: call {name} was never answered" for name in "ab"],
+        )
 
     def test_a_log_without_an_assistant_has_nothing_to_train_on(self):
         self.assertEqual(

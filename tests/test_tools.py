@@ -5,7 +5,7 @@ from __future__ import annotations
 import faulthandler
 import unittest
 
-from agentic_rl.messages import tool_call
+from agentic_rl.messages import MessageError, tool_call
 from agentic_rl.tasks import generate, kind_of
 from agentic_rl.tool_math import ACTIONS, CALCULATOR, ToolMath, lookup_tool
 from agentic_rl.tools import Tool, ToolBox
@@ -45,6 +45,45 @@ class Kinds(unittest.TestCase):
             seen = observe("calculator", arguments)
             self.assertEqual(seen.kind, "invalid_call")
             self.assertIn(said, seen.content)
+
+    def test_arguments_of_any_other_form_are_invalid_and_say_why(self):
+        for arguments, said in (
+            ("[1]", "arguments are not a JSON object"),
+            ('"{}"', "arguments were encoded twice"),
+            ("<tool_call>{}", 'the call is not {"name": ..., "arguments": {...}}'),
+            ('{"expression": "1"}', "arguments are text, expected an object"),
+            (None, "arguments are not a JSON object"),
+            ({"expression": "1", 7: 1, None: 2}, "unknown argument 7"),
+            ({"expression": "1", "x" * 10**5: 1}, "unknown argument 'xxx"),
+        ):
+            seen = observe("calculator", arguments)
+            self.assertEqual(seen.kind, "invalid_call")
+            self.assertIn(said, seen.content)
+            self.assertLess(len(seen.content), 200)
+
+    def test_a_box_without_tools_and_a_tool_without_arguments_say_none(self):
+        seen = observe("python", {}, ToolBox([]))
+        self.assertEqual(seen.content, "error: no tool 'python'; the tools are none")
+        seen = observe("f", {"x": 1}, ToolBox([Tool("f", "", {}, lambda: "ok")]))
+        self.assertEqual(seen.content, "error: unknown argument 'x'; f takes none")
+
+    def test_what_is_no_call_at_all_can_not_be_answered(self):
+        named = {"name": "calculator", "arguments": {}}
+        for call, said in (
+            (None, "expected a call with id and function"),
+            ({"function": named}, "expected a call with id and function"),
+            ({"id": 7, "function": named}, "expected a call with id and function"),
+            ({"id": "c1", "function": {"name": ["calculator"]}}, "'c1' has no name"),
+        ):
+            with self.assertRaisesRegex(MessageError, f"^tools: .*{said}"):
+                BOX.call(call)
+
+    def test_a_number_is_finite(self):
+        box = ToolBox([Tool("f", "", {"n": "number"}, lambda n: "ok")])
+        for number, kind in ((1, "result"), (0.5, "result"), (10**400, "result")):
+            self.assertEqual(observe("f", {"n": number}, box).kind, kind)
+        for number in (float("nan"), float("inf")):
+            self.assertEqual(observe("f", {"n": number}, box).kind, "invalid_call")
 
     def test_a_number_is_no_boolean_and_a_boolean_no_number(self):
         tool = Tool("f", "", {"n": "integer", "b": "boolean"}, lambda n, b: "ok")
@@ -125,6 +164,11 @@ class Timeouts(unittest.TestCase):
             Tool("f", "", {}, lambda: "x", max_steps=5)
         with self.assertRaisesRegex(ValueError, "'sleep'.*max_steps"):
             self.sleeper(1, None)
+
+    def test_a_bound_is_a_whole_number_of_at_least_one(self):
+        for bound in (0, -1, 1.5, True, "5"):
+            with self.assertRaisesRegex(ValueError, "'sleep': max_steps: expected"):
+                self.sleeper(1, bound)
 
 
 class Schema(unittest.TestCase):
