@@ -17,6 +17,10 @@ MAX_LENGTH = 1000  # characters of a text that is read as a value
 MAX_EXPONENT = 400  # of scientific notation, in either direction
 
 
+class AnswerError(ValueError):
+    """What was given as a text to read is none; the error says what it is."""
+
+
 class Value(NamedTuple):
     """An exact number and its unit, "" if it has none. A percentage is a number."""
 
@@ -51,7 +55,6 @@ _FACTORS = (
 )
 
 
-@functools.lru_cache(maxsize=4096)  # a group's episodes keep giving the same answers
 def parse_value(text: str) -> Value | None:
     r"""The value that the whole text writes, exactly, or None if it isn't one.
 
@@ -66,8 +69,20 @@ def parse_value(text: str) -> Value | None:
     the unit ("5 km"), save for words and letters that multiply ("5 million", "5x").
 
     Not values: digits of other scripts, a zero denominator, texts of more than
-    MAX_LENGTH characters, exponents beyond MAX_EXPONENT.
+    MAX_LENGTH characters, exponents beyond MAX_EXPONENT. Raises AnswerError for what is
+    no text.
     """
+    _check_text(text)
+    return _parse_value(text)
+
+
+def _check_text(text: object) -> None:
+    if not isinstance(text, str):
+        raise AnswerError(f"an answer is text, got {type(text).__name__}")
+
+
+@functools.lru_cache(maxsize=4096)  # a group's episodes keep giving the same answers
+def _parse_value(text: str) -> Value | None:
     text = text.strip()
     if len(text) > MAX_LENGTH:
         return None
@@ -132,7 +147,7 @@ def answers_equal(gold: str, answer: str) -> bool:
     differ here; this is our choice.
 
     If either is not a value, they are equal only if they are the same non-empty text,
-    apart from white space around it.
+    apart from white space around it. Raises AnswerError for what is no text.
     """
     expected, given = parse_value(gold), parse_value(answer)
     if expected is None or given is None:
@@ -172,7 +187,6 @@ _LEADING = " \t\r\n*"
 _TRAILING = _LEADING + ".,;:!?\u3002\uff0c\uff1b\uff1a\uff01\uff1f"
 
 
-@functools.lru_cache(maxsize=4096)
 def extract_answer(text: str) -> str | None:
     r"""The one final answer that a text states, or None. The first rule that fits wins:
 
@@ -189,8 +203,14 @@ def extract_answer(text: str) -> str | None:
     Negation is not understood: "The answer is not 15" states 15.
 
     Markdown asterisks and the punctuation of the sentence's end are dropped. An answer
-    is never the empty text.
+    is never the empty text. Raises AnswerError for what is no text.
     """
+    _check_text(text)
+    return _extract_answer(text)
+
+
+@functools.lru_cache(maxsize=4096)
+def _extract_answer(text: str) -> str | None:
     if _BOX.search(text):
         return _last_box(text)
     marked = _last_marked(text)

@@ -16,6 +16,7 @@ from fractions import Fraction
 from agentic_rl.answers import (
     MAX_EXPONENT,
     MAX_LENGTH,
+    AnswerError,
     Value,
     answers_equal,
     extract_answer,
@@ -419,6 +420,19 @@ def spellings(number: Fraction, rng: random.Random) -> list[str]:
     texts.append(f"{sign}{int(digits)}e-{places}")
     texts.append(f"{sign}{int(digits[:-places]):,}.{digits[-places:]}")
     return texts
+
+
+class OtherTypesTest(AnswersCase):
+    def test_an_answer_is_text_and_nothing_else(self) -> None:
+        for value, kind in ((None, "NoneType"), (15, "int"), (["15"], "list")):
+            for read in (
+                parse_value,
+                extract_answer,
+                lambda given: answers_equal(given, "15"),
+                lambda given: answers_equal("15", given),
+            ):
+                with self.assertRaisesRegex(AnswerError, f"is text, got {kind}$"):
+                    read(value)
 
 
 # ------------------------------------------------------------------ threads, hostility
