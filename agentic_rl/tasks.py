@@ -19,13 +19,14 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from agentic_rl.answers import answers_equal, extract_answer
-from agentic_rl.calculator import CalculatorError, calculate
-from agentic_rl.messages import MessageError, parse_json
+from agentic_rl.calculator import MAX_BITS, CalculatorError, calculate
+from agentic_rl.messages import MessageError, excerpt, parse_json
 
 KINDS = ("easy", "hard", "lookup")
 PRICE = "price"  # the name that stands in an expression until the price is known
 
-_RUN = re.compile(r"[-+(]*[0-9][-+*/%().0-9 ]*")  # of digits and operators
+# Digits and operators. The look behind starts a run of signs once, not at each of them.
+_RUN = re.compile(r"(?<![-+(])[-+(]*[0-9][-+*/%().0-9 ]*")
 _SMALL_SUM = re.compile(r"[0-9](?: ?[+-] ?[0-9])+")
 _PRICE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ARITHMETIC = re.compile(r"[0-9)]\s*(?:\*\*|//|[-+*/%])\s*[(+-]*[0-9.]")
@@ -97,16 +98,20 @@ def with_price(expression: str, price: str) -> str:
 
 
 def parse_task(record: Any, where: str = "task") -> Task:
-    """A checked task from a dict. Raises TaskError, which starts with ``where``."""
+    """A checked task from a dict. Raises TaskError, which starts with ``where``.
+
+    Prices may be whole numbers and become text. An item and prices that are both None
+    are as good as none.
+    """
     if not isinstance(record, dict):
         raise TaskError(f"{where}: expected an object, got {type(record).__name__}")
-    known = set(Task.__dataclass_fields__)
-    if unknown := sorted(set(record) - known):
-        raise TaskError(f"{where}: unknown field {unknown[0]!r}")
+    if unknown := [key for key in record if key not in Task.__dataclass_fields__]:
+        raise TaskError(f"{where}: unknown field {excerpt(unknown[0])}")
     for name in ("id", "question", "expression", "answer"):
         if not isinstance(record.get(name), str) or not record[name]:
             raise TaskError(
-                f"{where}: field {name!r}: expected text, got {record.get(name)!r}"
+                f"{where}: field {name!r}: expected text, "
+                f"got {excerpt(record.get(name))}"
             )
     prices = _parse_prices(record, where)
     task = Task(**{**record, "prices": prices})
@@ -121,15 +126,26 @@ def _parse_prices(record: dict[str, Any], where: str) -> dict[str, str] | None:
     if not isinstance(prices, dict) or not isinstance(item, str):
         raise TaskError(f"{where}: fields 'item' and 'prices' go together")
     if item not in prices:
-        raise TaskError(f"{where}: field 'prices': no price for the item {item!r}")
+        raise TaskError(
+            f"{where}: field 'prices': no price for the item {excerpt(item)}"
+        )
     for name, price in prices.items():
-        is_exact = isinstance(price, (int, str)) and not isinstance(price, bool)
-        if not is_exact or not _PRICE.fullmatch(str(price)):
+        if not isinstance(name, str):
             raise TaskError(
-                f"{where}: field 'prices': {name!r}: expected a whole number, or a "
-                f"decimal number as text, got {price!r}"
+                f"{where}: field 'prices': expected text as names, got {excerpt(name)}"
+            )
+        if not _is_price(price):
+            raise TaskError(
+                f"{where}: field 'prices': {excerpt(name)}: expected a whole number, or "
+                f"a decimal number as text, got {excerpt(price)}"
             )
     return {name: str(price) for name, price in prices.items()}
+
+
+def _is_price(price: Any) -> bool:
+    if isinstance(price, int) and not isinstance(price, bool):
+        return price.bit_length() <= MAX_BITS
+    return isinstance(price, str) and _PRICE.fullmatch(price) is not None
 
 
 def _check_answer(task: Task, where: str) -> None:
@@ -137,8 +153,8 @@ def _check_answer(task: Task, where: str) -> None:
     needs_lookup = task.prices is not None
     if needs_lookup != (kind == "lookup"):
         raise TaskError(
-            f"{where}: field 'question': {task.question!r} reads as a {kind} task, "
-            f"but the task has {'prices' if needs_lookup else 'no prices'}"
+            f"{where}: field 'question': {excerpt(task.question)} reads as a {kind} "
+            f"task, but the task has {'prices' if needs_lookup else 'no prices'}"
         )
     expression = task.expression
     if task.prices is not None and task.item is not None:
@@ -153,7 +169,8 @@ def _check_answer(task: Task, where: str) -> None:
         raise TaskError(f"{where}: field 'expression': {error}") from None
     if task.answer != right:
         raise TaskError(
-            f"{where}: field 'answer': expected {right!r}, got {task.answer!r}"
+            f"{where}: field 'answer': expected {excerpt(right)}, "
+            f"got {excerpt(task.answer)}"
         )
     _check_question(task, where)
     _check_fair(task, where)
@@ -170,8 +187,8 @@ def _check_question(task: Task, where: str) -> None:
         return
     if asked != task.answer:
         raise TaskError(
-            f"{where}: field 'question': {sums[0]!r} is {asked}, but the expression "
-            f"{task.expression!r} is {task.answer}"
+            f"{where}: field 'question': {excerpt(sums[0])} is {asked:.100}, but the "
+            f"expression {excerpt(task.expression)} is {task.answer:.100}"
         )
 
 
@@ -184,8 +201,8 @@ def _check_fair(task: Task, where: str) -> None:
         copied = [task.prices[task.item]]
     if any(answers_equal(task.answer, text) for text in copied):
         raise TaskError(
-            f"{where}: field 'answer': {task.answer!r} can be copied, from the question "
-            "or the price list, without calculating"
+            f"{where}: field 'answer': {excerpt(task.answer)} can be copied, from the "
+            "question or the price list, without calculating"
         )
 
 
@@ -200,9 +217,11 @@ def read_tasks(lines: Iterable[str], name: str = "tasks") -> list[Task]:
         )
     tasks: dict[str, Task] = {}
     for number, line in enumerate(lines, 1):
+        where = f"{name}:{number}"
+        if not isinstance(line, str):
+            raise TaskError(f"{where}: expected text, got {type(line).__name__}")
         if not line.strip():
             continue
-        where = f"{name}:{number}"
         if line.startswith("\ufeff"):
             raise TaskError(f"{where}: starts with a byte order mark; save it without")
         try:
@@ -211,7 +230,7 @@ def read_tasks(lines: Iterable[str], name: str = "tasks") -> list[Task]:
             raise TaskError(f"{where}: {error}") from None
         task = parse_task(record, where)
         if task.id in tasks:
-            raise TaskError(f"{where}: field 'id': {task.id!r} stands twice")
+            raise TaskError(f"{where}: field 'id': {excerpt(task.id)} stands twice")
         tasks[task.id] = task
     if not tasks:
         raise TaskError(f"{name}: expected at least one task")
@@ -223,12 +242,14 @@ def write_tasks(tasks: Iterable[Task]) -> str:
     return "".join(json.dumps(task.to_dict()) + "\n" for task in tasks)
 
 
-def generate(count: int, seed: int, avoid: Iterable[Task] = ()) -> list[Task]:
+def generate(
+    count: int, seed: int, avoid: Iterable[Task] = (), prefix: str = ""
+) -> list[Task]:
     """``count`` tasks of each kind, mixed, with no question twice.
 
     ``avoid`` holds tasks whose questions must not come back: held-out tasks are made
-    by avoiding the training tasks. There are 81 easy questions; TaskError if asked for
-    more than are left.
+    by avoiding the training tasks, and ``prefix`` gives them ids of their own. There
+    are 81 easy questions; TaskError if asked for more than are left.
     """
     if count < 0:
         raise TaskError(f"generate: expected a count of at least 0, got {count}")
@@ -240,7 +261,7 @@ def generate(count: int, seed: int, avoid: Iterable[Task] = ()) -> list[Task]:
         for _ in range(100 * count + 1000):
             if made == count:
                 break
-            task = make(rng, f"{kind}-{made + 1:03d}")
+            task = make(rng, f"{prefix}{kind}-{made + 1:03d}")
             if task.question not in asked:
                 asked.add(task.question)
                 tasks.append(task)

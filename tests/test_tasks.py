@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import unittest
 
@@ -85,6 +86,13 @@ class Generating(unittest.TestCase):
             price = task.prices[task.item] if task.item else "0"
             self.assertEqual(calculate(with_price(task.expression, price)), task.answer)
 
+    def test_a_prefix_gives_ids_of_their_own_to_the_same_tasks(self):
+        plain, named = generate(3, seed=1), generate(3, seed=1, prefix="held-out-")
+        self.assertEqual([f"held-out-{t.id}" for t in plain], [t.id for t in named])
+        self.assertEqual([t.question for t in plain], [t.question for t in named])
+        for task in generate(2, seed=1, avoid=plain, prefix="new "):
+            self.assertRegex(task.id, "^new (easy|hard|lookup)-00[12]$")
+
     def test_none_and_fewer_than_none(self):
         self.assertEqual(generate(0, seed=0), [])
         with self.assertRaisesRegex(TaskError, "at least 0, got -1"):
@@ -145,10 +153,43 @@ class Reading(unittest.TestCase):
             ({"expression": "12 * price / 0"}, "'expression': division by zero"),
             ({"answer": ...}, "'answer'"),
             ({"price": 1}, "unknown field 'price'"),
+            ({"prices": {"kettles": 10**2000}}, "got 1000"),  # beyond the calculator
+            ({"answer": "4" * 10**5}, "got '4444"),
         ):
             message = self.fault(**changes)
             self.assertTrue(message.startswith("mine.jsonl:2: "), message)
             self.assertIn(named, message)
+
+    def test_fields_of_other_types_than_text_are_named_too(self):
+        """JSON has none, but a record that a program made may."""
+        for changes, named in (
+            ({7: 1, "x": 2, None: 3}, "unknown field 7"),
+            ({"x": 2, 7: 1}, "unknown field 'x'"),
+            ({"prices": {"kettles": 34, 7: 1}}, "expected text as names, got 7"),
+            ({"prices": {"kettles": 10**5000}}, "'kettles': .*got <int>"),
+        ):
+            with self.assertRaisesRegex(TaskError, f"^task: .*{named}"):
+                parse_task({**LOOKUP, **changes})
+
+    def test_an_item_and_prices_may_both_be_null(self):
+        task = parse_task({**HARD, "item": None, "prices": None})
+        self.assertEqual(task.to_dict(), HARD)
+
+    def test_an_error_stays_short_whatever_it_quotes(self):
+        for changes in (
+            {"id": ["x"] * 10**5},
+            {"question": "3 + 4 " * 10**4},
+            {"answer": "4" * 10**5},
+            {"x" * 10**5: 1},
+        ):
+            self.assertLess(len(self.fault(**changes)), 400)
+
+    def test_the_work_grows_with_the_question_and_not_with_its_square(self):
+        """Every sign here could open a number; a square would meet the watchdog."""
+        faulthandler.dump_traceback_later(60, exit=True)
+        self.addCleanup(faulthandler.cancel_dump_traceback_later)
+        for sign in "-+( ":
+            self.assertEqual(kind_of(sign * 500_000 + "?"), "lookup")
 
     def task(self, question, expression, answer, **more):
         record = {"id": "t", "question": question, "expression": expression}
@@ -180,6 +221,8 @@ class Reading(unittest.TestCase):
     def test_what_is_no_list_of_lines_or_has_a_byte_order_mark(self):
         with self.assertRaisesRegex(TaskError, "tasks.jsonl: expected lines"):
             read_tasks("tasks.jsonl", "tasks.jsonl")
+        with self.assertRaisesRegex(TaskError, "mine:2: expected text, got bytes"):
+            read_tasks([json.dumps(HARD), json.dumps(HARD).encode()], "mine")
         with self.assertRaisesRegex(TaskError, "mine:1: .*byte order mark"):
             read_tasks(["\ufeff" + json.dumps(HARD)], "mine")
 
