@@ -1,6 +1,5 @@
 """``python3 -m agentic_rl``: see cli/__init__.py."""
 
-from agentic_rl.cli import main
-from agentic_rl.cli.terminal import run
+from agentic_rl.cli import entry
 
-run(main)
+entry()

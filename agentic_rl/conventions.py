@@ -174,6 +174,14 @@ class Convention:
         return replace(self, **switches)  # type: ignore[arg-type]
 
 
+# What can be turned; the other fields say where a convention comes from.
+SWITCHES = tuple(
+    name
+    for name in Convention.__dataclass_fields__
+    if name not in ("name", "source", "notes")
+)
+
+
 def check_convention(value: object) -> None:
     """Raise ConventionError unless this is a Convention: a name is not one."""
     if not isinstance(value, Convention):

@@ -53,7 +53,7 @@ def training_tasks() -> list[Task]:
 
 def held_out_tasks() -> list[Task]:
     """Other questions, for the sampled figures: 20 of each kind."""
-    return generate(20, seed=1, avoid=training_tasks())
+    return generate(20, seed=1, avoid=training_tasks(), prefix="held-out-")
 
 
 def report(trajectory: Trajectory, task: Task) -> Report:
@@ -94,10 +94,12 @@ def sampled(
     return result
 
 
-def sampled_policy(policy: SoftmaxPolicy, tasks: Sequence[Task], seed: int) -> ByKind:
+def sampled_policy(
+    policy: SoftmaxPolicy, tasks: Sequence[Task], seed: int, episodes: int = SAMPLES
+) -> ByKind:
     """``sampled`` for a policy, with a generator of its own."""
     rng = random.Random(f"evaluation {seed}")
-    return sampled(lambda task: run_episode(policy, task, rng), tasks)
+    return sampled(lambda task: run_episode(policy, task, rng), tasks, episodes)
 
 
 def optimum(tasks: Sequence[Task]) -> ByKind:

@@ -69,9 +69,20 @@ def calls(trajectory: Trajectory, task: Task) -> float:
     return float(len(trajectory.observations) - trajectory.invalid_calls)
 
 
+def answered(trajectory: Trajectory, task: Task) -> float:
+    """1.0 if the agent ended the episode with an answer, right or wrong, else 0.0."""
+    return 0.0 if trajectory.answer is None else 1.0
+
+
 def always(trajectory: Trajectory, task: Task) -> float:
     """1.0: for a constant that every episode gets."""
     return 1.0
+
+
+MEASURES: dict[str, Measure] = {
+    measure.__name__: measure
+    for measure in (right, calls, invalid_calls, answered, always)
+}
 
 
 # ---------------------------------------------------------------------------- rewards
@@ -155,6 +166,15 @@ PAID_CALLS_GATED = Reward(
         Term("calls", -0.1, calls, only_if_right=True),
     )
 )
+
+REWARDS = {
+    "course": COURSE_REWARD,
+    "small_costs": SMALL_COSTS,
+    "large_costs": LARGE_COSTS,
+    "plus_five": PLUS_FIVE,
+    "paid_calls": PAID_CALLS,
+    "paid_calls_gated": PAID_CALLS_GATED,
+}
 
 
 def attach(

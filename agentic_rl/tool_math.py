@@ -14,9 +14,10 @@ from __future__ import annotations
 
 import copy
 
+from agentic_rl.answers import answers_equal, extract_answer
 from agentic_rl.calculator import calculate
-from agentic_rl.messages import Message, ToolCall, render_call
-from agentic_rl.tasks import KINDS, Task, kind_of, with_price
+from agentic_rl.messages import Message, ToolCall, parse_assistant, render_call
+from agentic_rl.tasks import KINDS, Task, TaskError, kind_of, with_price
 from agentic_rl.tools import Observation, Tool, ToolBox, ToolError
 
 EVENTS = ("start", "price", "result", "error")
@@ -116,3 +117,19 @@ class ToolMath:
     def fork(self) -> ToolMath:
         """A world that has seen the same and goes on by itself."""
         return copy.copy(self)
+
+
+def check_fair(task: Task) -> None:
+    """Raise TaskError if what a failed call says would pass for the right answer.
+
+    "expected a number at position 5" states 5, and 5 may be the answer.
+    """
+    for action in ACTIONS:
+        world = ToolMath(task)
+        for seen in world.respond(parse_assistant(world.speak(action))):
+            said = extract_answer(world.speak("answer_from_observation"))
+            if seen.kind != "result" and said and answers_equal(task.answer, said):
+                raise TaskError(
+                    f"task {task.id!r}: field 'answer': {task.answer!r} can be read off "
+                    f"a failed call: {seen.content!r}"
+                )

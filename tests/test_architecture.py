@@ -22,6 +22,7 @@ READING_ORDER = (
     "toy_mdp",
     "policy",
     "trajectory",
+    "chat_log",
     "agent_loop",
     "scripted",
     "reward",
@@ -81,7 +82,7 @@ class StandardLibraryOnly(unittest.TestCase):
         for path in core_files():
             for module in imported(path):
                 top = module.split(".")[0]
-                known = top == "agentic_rl" or top in sys.stdlib_module_names
+                known = top in ("agentic_rl", "tests", *sys.stdlib_module_names)
                 self.assertTrue(known, f"{path}: {module}")
 
 

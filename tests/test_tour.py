@@ -90,10 +90,10 @@ class CommandLine(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (2, ""))
             self.assertIn(f"unknown argument {named}", done.stderr)
 
-    def test_the_tour_by_name_is_the_tour(self):
-        argv = mock.patch.object(sys, "argv", ["agentic_rl", "tour"])
-        with argv, mock.patch.dict(cli.COMMANDS, {"tour": lambda: 7}):
-            self.assertEqual(cli.main(), 7)
+    def test_without_a_command_and_by_name_it_is_the_tour(self):
+        with mock.patch.object(tour, "main", lambda: 7):
+            for arguments in ([], ["tour"]):
+                self.assertEqual(cli.main(arguments), 7)
 
     @unittest.skipIf(os.name == "nt", "pipes close differently there")
     def test_a_reader_that_stops_reading_gets_no_traceback(self):

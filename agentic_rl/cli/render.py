@@ -1,24 +1,74 @@
-"""The objects of the course as plain text, at most 80 columns wide, ASCII only."""
+"""The objects of the course as plain text, at most 80 columns wide.
+
+What is not ASCII is escaped, so that a page is the same everywhere. A reader's own text
+may be in any language: ``readable`` leaves it as it is, where the output can hold it.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import textwrap
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from agentic_rl.evaluation import ByKind, mean_report
 from agentic_rl.messages import Message
 from agentic_rl.policy import Gradient, SoftmaxPolicy
+from agentic_rl.tasks import KINDS
 from agentic_rl.tokens import IM_START
 from agentic_rl.trajectory import Trajectory
 
 WIDTH = 80
 
+# A Chinese, Japanese or Korean character takes two columns: while lines are folded, a
+# character of private use stands for the second.
+_SECOND_COLUMN = "\ue000"
+_WIDE = re.compile(
+    "[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60"
+    "\uffe0-\uffe6\U0001f300-\U0001faff\U00020000-\U0003fffd]"
+)
+
+Printable = Callable[[str], str]  # a character -> what is shown for it
+
+
+class TokenRow(Protocol):
+    """What has tokens with their mask: a trajectory, or a line of a reader's file."""
+
+    @property
+    def tokens(self) -> list[str]: ...
+    @property
+    def loss_mask(self) -> list[int]: ...
+    @property
+    def decision(self) -> list[int]: ...
+    @property
+    def logprobs(self) -> list[float | None]: ...
+
+
+def _ascii(character: str) -> str:
+    if character.isascii() and character.isprintable():
+        return character
+    return character.encode("unicode_escape").decode()
+
+
+def readable(encoding: str) -> Printable:
+    """Characters as they are, save for those that are no text or not in the encoding."""
+
+    def printable(character: str) -> str:
+        try:
+            character.encode(encoding)
+        except UnicodeEncodeError:
+            return _ascii(character)
+        is_text = character.isprintable() and character != _SECOND_COLUMN
+        return character if is_text else _ascii(character)
+
+    return printable
+
 
 def heading(title: str, right: str = "") -> str:
     """A title over a rule, with something at the right end of the line."""
-    return f"\n{title}{right.rjust(WIDTH - len(title))}\n{'=' * WIDTH}"
+    line = title + right.rjust(WIDTH - len(title))
+    return f"\n{line.rstrip()}\n{'=' * WIDTH}"
 
 
 def number(value: float | None, digits: int = 4) -> str:
@@ -66,77 +116,102 @@ def paragraph(text: str) -> str:
     return textwrap.fill(" ".join(text.split()), WIDTH)
 
 
-def messages(conversation: Sequence[Message]) -> str:
-    """One line a message or call, thinking apart."""
-    rows = []
+def messages(conversation: Sequence[Message], printable: Printable = _ascii) -> str:
+    """Every message and call of a conversation, thinking apart."""
+    return "\n".join(message_blocks(conversation, printable))
+
+
+def message_blocks(
+    conversation: Sequence[Message], printable: Printable = _ascii
+) -> Iterator[str]:
+    """The lines of each message or call."""
     for message in conversation:
         role = message["role"]
         if thought := message.get("reasoning_content"):
-            rows.append((role, "thinks", thought))
-        for call in message.get("tool_calls", ()):
+            yield _said(role, "thinks", thought, printable)
+        for call in message.get("tool_calls") or ():
             function = call["function"]
             arguments = function["arguments"]
             if not isinstance(arguments, str):
-                arguments = json.dumps(arguments)
-            rows.append((role, call["id"], f"{function['name']}({arguments})"))
-        if message["content"] or not message.get("tool_calls"):
-            rows.append((role, message.get("tool_call_id", ""), message["content"]))
-    return "\n".join(
-        wrapped(f"{role:<9}  {mark:<6}  ", text) for role, mark, text in rows
-    )
+                arguments = json.dumps(arguments, ensure_ascii=False)
+            text = f"{function['name']}({arguments})"
+            yield _said(role, _short(call["id"]), text, printable)
+        content = message.get("content") or ""
+        if content or not message.get("tool_calls"):
+            answered = _short(message.get("tool_call_id", ""))
+            yield _said(role, answered, content, printable)
 
 
-def tokens(trajectory: Trajectory) -> str:
-    """The token row with its mask: one line a run of tokens that share an author.
+def _said(role: str, mark: str, text: str, printable: Printable) -> str:
+    label = f"{role:<9}  {mark:<6}  "
+    first, *others = text.expandtabs(4).split("\n")
+    below = [wrapped(" " * len(label), line, printable) for line in others]
+    return "\n".join([wrapped(label, first, printable), *below])
+
+
+def _short(name: str) -> str:
+    """A long id by its ends: it must leave room for the text."""
+    return name if len(name) <= 12 else f"{name[:5]}..{name[-5:]}"
+
+
+TOKENS_HEAD = f"{'tokens':<9}  mask  {'log pi':<7}  what they are"
+
+
+def tokens(row: TokenRow, printable: Printable = _ascii) -> str:
+    """The token row with its mask: a line, or more, a run of tokens of one author.
 
     A token's leading space is shown as _, a newline as \\n.
     """
-    lines = [f"{'tokens':<9}  mask  {'log pi':<7}  what they are"]
-    for first, last in _runs(trajectory):
-        mask, logprob = trajectory.loss_mask[first], trajectory.logprobs[first]
-        choice = number(logprob) if trajectory.decision[first] else ""
+    return "\n".join([TOKENS_HEAD, *token_blocks(row, printable)])
+
+
+def token_blocks(row: TokenRow, printable: Printable = _ascii) -> Iterator[str]:
+    """The lines of each run."""
+    for first, last in runs(row):
+        mask, logprob = row.loss_mask[first], row.logprobs[first]
+        choice = number(logprob) if row.decision[first] else ""
         label = f"{first:>3} - {last - 1:<3}  {mask:>4}  {choice:>7}  "
-        shown = " ".join(_visible(token) for token in trajectory.tokens[first:last])
-        lines.append(wrapped(label, shown))
-    return "\n".join(lines)
+        shown = " ".join(_visible(token) for token in row.tokens[first:last])
+        yield wrapped(label, shown, printable)
 
 
-def _runs(trajectory: Trajectory) -> list[tuple[int, int]]:
+def runs(row: TokenRow) -> list[tuple[int, int]]:
     """(first, one past the last) of each run: the mask changes, or a new turn opens."""
+    if not row.tokens:
+        return []
     opens = [0]
-    for place in range(1, len(trajectory.tokens)):
-        new_mask = trajectory.loss_mask[place] != trajectory.loss_mask[place - 1]
-        if new_mask or trajectory.tokens[place] == IM_START:
+    for place in range(1, len(row.tokens)):
+        new_mask = row.loss_mask[place] != row.loss_mask[place - 1]
+        if new_mask or row.tokens[place] == IM_START:
             opens.append(place)
-    return list(zip(opens, [*opens[1:], len(trajectory.tokens)]))
+    return list(zip(opens, [*opens[1:], len(row.tokens)]))
 
 
 def _visible(token: str) -> str:
     return token.replace("\n", "\\n").replace(" ", "_")
 
 
-def wrapped(label: str, text: str) -> str:
+def wrapped(label: str, text: str, printable: Printable = _ascii) -> str:
     """The text filled to the width beside its label; what can't be shown is escaped."""
     indent = " " * len(label)
-    shown = "".join(_printable(character) for character in text)
-    return textwrap.fill(
-        label + shown,
-        WIDTH,
-        subsequent_indent=indent,
-        break_on_hyphens=False,
-        drop_whitespace=True,
-    ).rstrip()
-
-
-def _printable(character: str) -> str:
-    if character.isascii() and character.isprintable():
-        return character
-    return character.encode("unicode_escape").decode()
+    shown = "".join(printable(character) for character in text)
+    padded = _WIDE.sub(r"\g<0>" + _SECOND_COLUMN, label + shown)
+    return (
+        textwrap.fill(
+            padded,
+            WIDTH - (padded != label + shown),
+            subsequent_indent=indent,
+            break_on_hyphens=False,
+            drop_whitespace=True,
+        )
+        .rstrip()
+        .replace(_SECOND_COLUMN, "")
+    )
 
 
 def choices(trajectory: Trajectory) -> str:
     """The decisions of an episode on one line."""
-    return ", ".join(action["choice"] for action in trajectory.actions)
+    return ", ".join(action["choice"] or "-" for action in trajectory.actions)
 
 
 def logit_step(
@@ -186,16 +261,22 @@ def training_log(
 
 def honest_row(name: str, exact: ByKind, sampled: ByKind | None = None) -> list[str]:
     """One row of the honest table; see ``honest_table``."""
-    reports = list(exact.values())
-    everywhere = mean_report(reports)
+    everywhere = mean_report(exact.values())
     return [
         name,
-        *(number(line.success, 3) for line in reports),
-        *(number(line.success, 3) for line in (sampled or {}).values()),
-        *([] if sampled else ["-"] * len(reports)),
-        *(number(line.calls, 2) for line in reports),
+        *_by_kind(exact, "success", 3),
+        *_by_kind(sampled or {}, "success", 3),
+        *_by_kind(exact, "calls", 2),
         number(100 * everywhere.invalid, 2),
         number(everywhere.reward, 3),
+    ]
+
+
+def _by_kind(reports: ByKind, column: str, digits: int) -> list[str]:
+    """One cell a kind; a kind that there are no tasks of gets a dash."""
+    return [
+        number(getattr(reports[kind], column), digits) if kind in reports else "-"
+        for kind in KINDS
     ]
 
 

@@ -25,6 +25,33 @@ def run(main: Callable[[], int | None]) -> None:
     raise SystemExit(status)
 
 
+def program() -> str:
+    """How this program was started, for the commands that it names."""
+    installed = os.path.basename(sys.argv[0]).startswith("agentic-rl")
+    return "agentic-rl" if installed else "python3 -m agentic_rl"
+
+
+COLOURS = {"bold": "1", "green": "32", "red": "31", "yellow": "33"}
+
+
+def has_colour() -> bool:
+    """Whether standard output is a terminal that wants colour; see no-color.org."""
+    unwanted = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+    old_console = os.name == "nt" and "WT_SESSION" not in os.environ
+    is_terminal = sys.stdout is not None and sys.stdout.isatty()
+    return is_terminal and not (unwanted or old_console)
+
+
+def paint(text: str, colour: str) -> str:
+    """The text in one of COLOURS, where there is colour."""
+    return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if has_colour() else text
+
+
+def encoding() -> str:
+    """What standard output can hold."""
+    return getattr(sys.stdout, "encoding", None) or "ascii"
+
+
 class Progress:
     """One line on a terminal that is written over; nothing anywhere else.
 

@@ -9,6 +9,7 @@ from typing import Any
 from agentic_rl.advantage import group_advantages, spread
 from agentic_rl.agent_loop import run_episode
 from agentic_rl.cli import render
+from agentic_rl.cli.arguments import Command
 from agentic_rl.cli.storage import load
 from agentic_rl.cli.terminal import Progress, bar
 from agentic_rl.conventions import COURSE
@@ -41,7 +42,7 @@ STEPS = 8
 RATE = 1.0  # of the one update that is done by hand
 SHOWN_SEED = 7
 NEXT = """
-Next, the same line slowly, from two states and two actions up:
+Next, in the project's folder, the same slowly, from two states and actions up:
   python3 examples/00_toy_mdp/toy_policy_update.py
 The map of the whole course is README.en.md (README.md in Chinese).
 """
@@ -301,3 +302,13 @@ def table(state: State) -> None:
             "the plumbing, not generalisation."
         )
     )
+
+
+COMMAND = Command(
+    "tour",
+    "the whole line once, in about a second (the default)",
+    "Print agent loop -> trajectory -> reward -> advantage -> policy update once, one "
+    "screen a step, each number of it checkable by hand; then the closed loop, live.",
+    lambda values: main(),
+    examples=(("tour", "eight screens"),),
+)

@@ -1,0 +1,25 @@
+"""What several tests need: the command line, run in this process."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from typing import NamedTuple
+
+from agentic_rl import cli
+
+
+class Done(NamedTuple):
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+
+def command(*arguments: object) -> Done:
+    """``python3 -m agentic_rl`` with these arguments, neither end a terminal."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = cli.main([str(argument) for argument in arguments])
+    return Done(status, out.getvalue(), err.getvalue())
