@@ -18,6 +18,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from collections.abc import Callable
 from typing import Any, TypeGuard
 
 Message = dict[str, Any]
@@ -80,6 +81,7 @@ def render_call(name: str, arguments: dict[str, Any] | str) -> str:
     """The text of one tool call, as a model would write it.
 
     A string as ``arguments`` is written as it is, in a call that nobody ever closed.
+    Raises TypeError or ValueError for arguments that JSON can't hold.
     """
     if isinstance(arguments, str):
         body = f'{{"name": {_dump(name)}, "arguments": {arguments}'
@@ -118,7 +120,7 @@ def _meaning(message: Message) -> tuple[str, str, list[dict[str, Any]]]:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False)
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def parse_assistant(text: str, first_call: int = 1) -> Message:
@@ -228,10 +230,10 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _is_json(value: Any) -> bool:
+def _is_json(value: Any, read: Callable[[str], Any]) -> bool:
     """Whether a value, written as JSON, is read back as the same."""
     try:
-        return bool(parse_json(_dump(value)) == value)
+        return bool(read(_dump(value)) == value)
     except (TypeError, ValueError, RecursionError):
         return False
 
@@ -306,28 +308,23 @@ def check(messages: list[Message]) -> None:
         if not isinstance(message, dict) or message.get("role") not in ROLES:
             raise MessageError(f"{where}: expected a role, one of {', '.join(ROLES)}")
         _check_content(message, where)
-        calls = message.get("tool_calls")
-        if not (calls is None or isinstance(calls, list)):
-            raise MessageError(
-                f"{where}: expected a list of tool_calls, got {excerpt(calls)}"
-            )
-        if calls and message["role"] != "assistant":
-            raise MessageError(
-                f"{where}: only an assistant makes tool calls, not {message['role']!r}"
-            )
+        calls = _check_calls(message, where)
         if message["role"] == "tool":
             _check_answer(message, open_ids, where)
-            continue
-        open_ids = set()
-        for call in calls or []:
-            check_call(call, where)
-            _check_arguments(call, where)
+        else:
+            open_ids = {call["id"] for call in calls}
+        for call in calls:
             if call["id"] in seen:
                 raise MessageError(
                     f"{where}: call id {excerpt(call['id'])} is used twice"
                 )
             seen.add(call["id"])
-            open_ids.add(call["id"])
+        for key, value in message.items():
+            if not _is_json({key: value}, json.loads):
+                raise MessageError(
+                    f"{where}: field {excerpt(key)}: expected what JSON can hold, "
+                    f"got {excerpt(value)}"
+                )
 
 
 def _check_content(message: Message, where: str) -> None:
@@ -347,6 +344,23 @@ def _check_content(message: Message, where: str) -> None:
         raise MessageError(
             f"{where}: expected text as reasoning_content, got {excerpt(thinking)}"
         )
+
+
+def _check_calls(message: Message, where: str) -> list[ToolCall]:
+    """The calls of a message; MessageError if one of them is none."""
+    calls = message.get("tool_calls")
+    if not (calls is None or isinstance(calls, list)):
+        raise MessageError(
+            f"{where}: expected a list of tool_calls, got {excerpt(calls)}"
+        )
+    if calls and message["role"] != "assistant":
+        raise MessageError(
+            f"{where}: only an assistant makes tool calls, not {message['role']!r}"
+        )
+    for call in calls or []:
+        check_call(call, where)
+        _check_arguments(call, where)
+    return calls or []
 
 
 def _check_answer(message: Message, open_ids: set[str], where: str) -> None:
@@ -373,7 +387,7 @@ def _check_arguments(call: ToolCall, where: str) -> None:
     arguments = call["function"].get("arguments")
     if not isinstance(arguments, (dict, str)):
         raise MessageError(f"{where}: call {excerpt(call['id'])} has no arguments")
-    if not isinstance(arguments, str) and not _is_json(arguments):
+    if not isinstance(arguments, str) and not _is_json(arguments, parse_json):
         raise MessageError(
             f"{where}: call {excerpt(call['id'])}: expected arguments that JSON can "
             f"hold, got {excerpt(arguments)}"

@@ -43,9 +43,10 @@ class Policies(Runs):
         tasks = load_tasks(HELD_OUT)
         record = json.loads((self.a / "policy.json").read_text())
         policy = SoftmaxPolicy.from_dict(record)
-        expected = as_dicts(exact(policy, answer_sheets(tasks)))
+        sheets = answer_sheets(tasks)
+        expected = as_dicts(exact(policy, sheets))
         self.assertEqual(table[str(self.a)]["exact"], expected)
-        self.assertEqual(table["optimum"]["exact"], as_dicts(optimum(tasks)))
+        self.assertEqual(table["optimum"]["exact"], as_dicts(optimum(sheets)))
 
     def test_a_folder_and_its_policy_file_are_the_same_policy(self):
         file = self.a / "policy.json"

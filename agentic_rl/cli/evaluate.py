@@ -113,7 +113,7 @@ def honest_rows(
         row("untrained", start(Config()).policy),
         Row("best scripted", scripted, scripted),
         *(row(name, policy) for name, policy in policies),
-        Row("optimum", optimum(tasks)),
+        Row("optimum", optimum(sheets)),
     ]
 
 

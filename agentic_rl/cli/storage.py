@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import textwrap
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
@@ -94,7 +95,8 @@ class BadLines:
         listed = sum(last - first + 1 for first, last in self.ranges)
         more = f" and {self.count - listed} later ones" if listed < self.count else ""
         which = f"{self.count} of {lines} lines bad: {', '.join(shown)}{more}"
-        return "\n".join([*self.reasons, f"{self.path}: {which}"])
+        folded = textwrap.fill(f"{self.path}: {which}", 80, break_long_words=False)
+        return "\n".join([*self.reasons, folded])
 
 
 def stream(
