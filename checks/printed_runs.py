@@ -16,11 +16,13 @@ import io
 import re
 import runpy
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
+
+from verdicts import Verdicts
 
 from agentic_rl import policy
 from agentic_rl.cli import tour
@@ -42,7 +44,7 @@ class Draws:
         self.nearest = 1.0
         self.count = 0
 
-    def __call__(self, probabilities: list[float], draw: float) -> int:
+    def __call__(self, probabilities: Sequence[float], draw: float) -> int:
         self.count += 1
         reached = 0.0
         for probability in probabilities[:-1]:
@@ -60,7 +62,7 @@ def pages(draws: Draws) -> Iterator[tuple[str, str]]:
         yield script, printed(module["main"])
 
 
-def printed(main) -> str:
+def printed(main: Callable[[], object]) -> str:
     """What a program's main prints."""
     with contextlib.redirect_stdout(io.StringIO()) as page:
         main()
@@ -81,20 +83,15 @@ def problems(page: str) -> list[str]:
 
 
 def main() -> int:
-    passed = failed = 0
-    draws = Draws()
+    draws, verdicts = Draws(), Verdicts()
     for name, page in pages(draws):
-        found = problems(page)
-        print(f"{'FAIL' if found else 'ok  '} {name}: {len(page.splitlines())} lines")
-        print("".join(f"     {line}\n" for line in found), end="")
-        passed, failed = passed + (not found), failed + bool(found)
+        verdicts.add(f"{name}: {len(page.splitlines())} lines", problems(page))
     close = draws.nearest <= MARGIN or draws.count == 0
-    print(
-        f"{'FAIL' if close else 'ok  '} {draws.count} draws, nearest {draws.nearest:.2g}"
+    verdicts.add(
+        f"{draws.count} draws, nearest {draws.nearest:.2g}",
+        [f"expected some, and none within {MARGIN:g}"] if close else [],
     )
-    passed, failed = passed + (not close), failed + close
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+    return verdicts.close()
 
 
 if __name__ == "__main__":

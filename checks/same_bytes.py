@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyodide
+from verdicts import Verdicts
 
 ROOT = Path(__file__).resolve().parents[1]
 OLDEST, NEEDED, NEWEST = (3, 6), (3, 10), (3, 14)
@@ -291,14 +292,10 @@ def main() -> int:
         print(f"{unknown[0]!r}: expected {' or '.join(known)}", file=sys.stderr)
         return 2
     options = [option in sys.argv for option in known]
-    passed = failed = 0
+    verdicts = Verdicts()
     for check in all_checks(*options):
-        print(f"{'FAIL' if check.problem else 'ok  '} {check.name}", flush=True)
-        if check.problem:
-            print(f"     {check.problem}")
-        passed, failed = passed + (not check.problem), failed + bool(check.problem)
-    print(f"{passed} passed, {failed} failed")
-    return 1 if failed else 0
+        verdicts.add(check.name, [check.problem] if check.problem else [])
+    return verdicts.close()
 
 
 if __name__ == "__main__":
