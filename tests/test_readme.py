@@ -10,7 +10,9 @@ import statistics
 import unittest
 from pathlib import Path
 
+from agentic_rl.cli import COMMANDS as OURS
 from agentic_rl.cli import render, tour
+from agentic_rl.cli.arguments import read_arguments
 from agentic_rl.cli.storage import load
 from agentic_rl.evaluation import ByKind, as_reports, mean_report
 from agentic_rl.golden import GOLDEN_NAMES, golden_group
@@ -201,6 +203,13 @@ class Promises(unittest.TestCase):
                     self.assertTrue((ROOT / arguments[0]).is_file(), (path, command))
                 if arguments[:2] == ["-m", "unittest"]:
                     self.assertTrue((ROOT / arguments[-1]).is_dir(), (path, command))
+
+    def test_every_command_of_ours_takes_its_arguments(self):
+        for _, text in pages():
+            for line in re.findall(r"python3 -m agentic_rl (\w[^`|\n]*)", text):
+                name, *arguments = line.split()
+                if arguments != ["--help"]:
+                    read_arguments(OURS[name], arguments)
 
     def test_every_file_named_in_code_is_there(self):
         for path, text in pages():
