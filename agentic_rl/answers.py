@@ -183,7 +183,8 @@ _MARKER = re.compile(
 )
 # The full stops, exclamation and question marks of English and of Chinese.
 _SENTENCE_END = re.compile(r"[.!?](?=\s)|[\n\u3002\uff01\uff1f]")
-_LEADING = " \t\r\n*"
+_SPACE = "".join(filter(str.isspace, map(chr, range(0x3001))))  # all that Unicode has
+_LEADING = _SPACE + "*"
 _TRAILING = _LEADING + ".,;:!?\u3002\uff0c\uff1b\uff1a\uff01\uff1f"
 
 

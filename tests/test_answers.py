@@ -119,6 +119,15 @@ class MarksTest(AnswersCase):
             ("\u7b54\u6848\u4e3a 150\u3002 2 + 2", "150"),  # \u4e3a is another "is"
         )
 
+    def test_white_space_is_no_answer_whatever_its_width(self) -> None:
+        for space in (" ", "\t", "\u00a0", "\u3000", "\u2003", "\x85", "\x1f"):
+            self.check_extract(
+                (f"Answer:{space}\n{space}\n150", "150"),
+                (f"Answer: {space}*{space}150{space}.", "150"),
+                (f"Answer:{space}", None),
+                (f"\u7b54\u6848\u662f\uff1a{space}\u3002 2 + 2", None),
+            )
+
     def test_the_last_mark_wins(self) -> None:
         self.check_extract(
             ("Answer: 8. No, wait. Answer: 9", "9"),
