@@ -230,7 +230,7 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return result
 
 
-def _is_json(value: Any, read: Callable[[str], Any]) -> bool:
+def is_json(value: Any, read: Callable[[str], Any] = json.loads) -> bool:
     """Whether a value, written as JSON, is read back as the same."""
     try:
         return bool(read(_dump(value)) == value)
@@ -320,7 +320,7 @@ def check(messages: list[Message]) -> None:
                 )
             seen.add(call["id"])
         for key, value in message.items():
-            if not _is_json({key: value}, json.loads):
+            if not is_json({key: value}):
                 raise MessageError(
                     f"{where}: field {excerpt(key)}: expected what JSON can hold, "
                     f"got {excerpt(value)}"
@@ -387,7 +387,7 @@ def _check_arguments(call: ToolCall, where: str) -> None:
     arguments = call["function"].get("arguments")
     if not isinstance(arguments, (dict, str)):
         raise MessageError(f"{where}: call {excerpt(call['id'])} has no arguments")
-    if not isinstance(arguments, str) and not _is_json(arguments, parse_json):
+    if not isinstance(arguments, str) and not is_json(arguments, parse_json):
         raise MessageError(
             f"{where}: call {excerpt(call['id'])}: expected arguments that JSON can "
             f"hold, got {excerpt(arguments)}"

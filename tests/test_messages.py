@@ -366,6 +366,20 @@ class WellFormed(unittest.TestCase):
         with self.assertRaisesRegex(MessageError, "expected a list"):
             check({"role": "user"})
 
+    def test_every_field_is_what_json_gives_back_unchanged(self):
+        """Fields of others are kept, so they have to survive a file."""
+        call = tool_call("c1", "f", {})
+        check([{**user("x"), "name": "Ann", "meta": {"seen": [1, 2.5, None]}}])
+        for message, field in (
+            ({**user("x"), 7: "x"}, "7: .*got 'x'"),
+            ({**user("x"), "meta": float("nan")}, "'meta': .*got nan"),
+            ({**user("x"), "meta": [(1, 2)]}, "'meta'"),
+            (assistant("", {**call, "index": float("inf")}), "'tool_calls'"),
+            (assistant("", {**call, 7: "x"}), "'tool_calls'"),
+        ):
+            with self.assertRaisesRegex(MessageError, f"message 0: field {field}"):
+                check([message])
+
     def test_an_error_is_one_short_line_whatever_it_quotes(self):
         deep = []
         for _ in range(10**5):
