@@ -14,8 +14,8 @@ import math
 from collections.abc import Hashable, Sequence
 
 from agentic_rl.conventions import COURSE, Convention, check_convention
-from agentic_rl.numbers import is_finite
 from agentic_rl.trajectory import check_length
+from agentic_rl.values import excerpt, is_finite
 
 
 class AdvantageError(ValueError):
@@ -74,7 +74,7 @@ def _scored(
             reward = 0.0
         if not is_finite(reward):
             raise AdvantageError(
-                f"rewards[{index}]: expected a finite number, got {reward!r:.60}"
+                f"rewards[{index}]: expected a finite number, got {excerpt(reward)}"
             )
         scored[index] = reward
     return scored

@@ -18,6 +18,7 @@ Spaces and tabs may stand between tokens; any other character is an error.
 
 from __future__ import annotations
 
+import functools
 import operator
 import re
 from collections.abc import Callable
@@ -65,6 +66,11 @@ def calculate(expression: str) -> str:
             f"expression too long: {len(expression)} characters, "
             f"the limit is {MAX_LENGTH}"
         )
+    return _value(expression)
+
+
+@functools.lru_cache(maxsize=4096)  # a group's episodes make the same calls
+def _value(expression: str) -> str:
     return _format(_evaluate(expression))
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from agentic_rl.numbers import is_finite
+from agentic_rl.values import excerpt, is_finite
 
 CHOICES = {
     "baseline": ("group_mean", "leave_one_out", "batch_mean", "none"),
@@ -165,7 +165,7 @@ class Convention:
         if optional and value is None:
             return
         if not is_finite(value) or not fits(value):
-            raise ConventionError(f"{name}: expected {expected}, got {value!r:.60}")
+            raise ConventionError(f"{name}: expected {expected}, got {excerpt(value)}")
 
     def but(self, **switches: object) -> Convention:
         """The same convention with some switches turned. Raises ConventionError."""

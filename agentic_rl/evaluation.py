@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from agentic_rl.agent_loop import run_episode
+from agentic_rl.agent_loop import Limits, run_episode
 from agentic_rl.grpo import Config, start, train
 from agentic_rl.oracle import Outcome, expectations, outcomes
 from agentic_rl.policy import SoftmaxPolicy
@@ -66,10 +66,12 @@ def report(trajectory: Trajectory, task: Task) -> Report:
     )
 
 
-def answer_sheets(tasks: Sequence[Task]) -> Sheets:
+def answer_sheets(tasks: Sequence[Task], limits: Limits = Limits()) -> Sheets:
     """One sheet a kind, from the first task of that kind: the others play out alike."""
     first = one_of_each(tasks)
-    return {kind: outcomes(first[kind], report) for kind in KINDS if kind in first}
+    return {
+        kind: outcomes(first[kind], report, limits) for kind in KINDS if kind in first
+    }
 
 
 def exact(policy: SoftmaxPolicy, sheets: Sheets) -> ByKind:
@@ -95,11 +97,15 @@ def sampled(
 
 
 def sampled_policy(
-    policy: SoftmaxPolicy, tasks: Sequence[Task], seed: int, episodes: int = SAMPLES
+    policy: SoftmaxPolicy,
+    tasks: Sequence[Task],
+    seed: int,
+    episodes: int = SAMPLES,
+    limits: Limits = Limits(),
 ) -> ByKind:
     """``sampled`` for a policy, with a generator of its own."""
     rng = random.Random(f"evaluation {seed}")
-    return sampled(lambda task: run_episode(policy, task, rng), tasks, episodes)
+    return sampled(lambda task: run_episode(policy, task, rng, limits), tasks, episodes)
 
 
 def optimum(sheets: Sheets) -> ByKind:

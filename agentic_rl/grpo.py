@@ -20,13 +20,13 @@ from typing import Any
 from agentic_rl.advantage import group_advantages, informative, kept, spread
 from agentic_rl.agent_loop import Limits, run_episode
 from agentic_rl.conventions import COURSE, Convention
-from agentic_rl.numbers import is_finite
 from agentic_rl.objective import Loss, kl_term, policy_loss
 from agentic_rl.policy import Gradient, SoftmaxPolicy, weighted_score
 from agentic_rl.reward import COURSE_REWARD, Score, attach, finite_number, right
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import ACTIONS, STATES
 from agentic_rl.trajectory import Trajectory, check_length
+from agentic_rl.values import excerpt, is_finite
 
 RewardFunction = Callable[[Trajectory, Task], "Score | float | None"]
 AdvantageFunction = Callable[..., list[float]]
@@ -71,7 +71,7 @@ class Config:
         rate = self.learning_rate
         if not is_finite(rate) or rate <= 0:
             raise ValueError(
-                f"learning_rate: expected a positive number, got {rate!r:.60}"
+                f"learning_rate: expected a positive number, got {excerpt(rate)}"
             )
 
 
@@ -289,7 +289,8 @@ def _check_loss(loss: Loss, choices: Sequence[Sequence[Any]]) -> None:
     for number, (slopes, row) in enumerate(zip(loss.gradient, choices)):
         check_length(f"objective: gradient[{number}]", slopes, len(row), "units")
         for place, slope in enumerate(slopes):
-            finite_number(f"objective: gradient[{number}][{place}]", slope)
+            if not is_finite(slope):  # a library's own number, or none
+                finite_number(f"objective: gradient[{number}][{place}]", slope)
 
 
 def unit_choices(episode: Trajectory, unit: str) -> list[tuple[str, str] | None]:

@@ -21,6 +21,8 @@ import re
 from collections.abc import Callable
 from typing import Any, TypeGuard
 
+from agentic_rl.values import excerpt
+
 Message = dict[str, Any]
 ToolCall = dict[str, Any]
 
@@ -41,15 +43,6 @@ _BRACKET = re.compile(r'"(?:[^"\\]|\\.)*\\?(?:"|\Z)|[\[\]{}]', re.DOTALL)
 
 class MessageError(ValueError):
     """A message that can't be read; the text names the message and what was expected."""
-
-
-def excerpt(value: Any) -> str:
-    """A value as an error quotes it: on one line, cut short, whatever it is."""
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):  # too many digits, too many brackets
-        text = f"<{type(value).__name__}>"
-    return text if len(text) <= 100 else f"{text[:97]}..."
 
 
 # ---------------------------------------------------------------- building messages
@@ -92,6 +85,17 @@ def render_call(name: str, arguments: dict[str, Any] | str) -> str:
     return f"<tool_call>{body}</tool_call>"
 
 
+def assistant_text(message: Message) -> str:
+    """Thinking, content and calls of a well-formed message, as one text."""
+    thinking = message.get("reasoning_content") or ""
+    calls = [call["function"] for call in message.get("tool_calls") or []]
+    text = f"<think>{thinking}</think>" if thinking else ""
+    text += message.get("content") or ""
+    return text + "".join(
+        render_call(call["name"], call["arguments"]) for call in calls
+    )
+
+
 def render_assistant(message: Message) -> str:
     """The text an assistant must have written to mean this message.
 
@@ -102,11 +106,7 @@ def render_assistant(message: Message) -> str:
     if not isinstance(message, dict) or message.get("role") != "assistant":
         raise MessageError(f"expected an assistant's message, got {excerpt(message)}")
     check([message])
-    thinking = message.get("reasoning_content") or ""
-    calls = [call["function"] for call in message.get("tool_calls") or []]
-    text = f"<think>{thinking}</think>" if thinking else ""
-    text += message.get("content") or ""
-    text += "".join(render_call(call["name"], call["arguments"]) for call in calls)
+    text = assistant_text(message)
     if _meaning(parse_assistant(text)) != _meaning(message):
         raise MessageError(
             f"no text means this message: {excerpt(text)} is read differently"
@@ -120,7 +120,7 @@ def _meaning(message: Message) -> tuple[str, str, list[dict[str, Any]]]:
 
 
 def _dump(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False)
+    return _PLAIN.encode(value)
 
 
 def parse_assistant(text: str, first_call: int = 1) -> Message:
@@ -188,13 +188,7 @@ def parse_json(text: str) -> Any:
     if brackets > MAX_JSON_DEPTH and _depth(text) > MAX_JSON_DEPTH:
         raise MessageError(f"JSON is nested deeper than {MAX_JSON_DEPTH}")
     try:
-        return json.loads(
-            text,
-            parse_int=_whole,
-            parse_float=_finite,
-            parse_constant=_finite,
-            object_pairs_hook=_no_twins,
-        )
+        return _STRICT.decode(text)
     except MessageError:
         raise
     except ValueError:
@@ -228,6 +222,16 @@ def _no_twins(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
             raise MessageError(f"an object has the key {excerpt(key)} twice")
         result[key] = value
     return result
+
+
+# Made once: json.loads and json.dumps make one a call where they are given options.
+_STRICT = json.JSONDecoder(
+    parse_int=_whole,
+    parse_float=_finite,
+    parse_constant=_finite,
+    object_pairs_hook=_no_twins,
+)
+_PLAIN = json.JSONEncoder(ensure_ascii=False, allow_nan=False)
 
 
 def is_json(value: Any, read: Callable[[str], Any] = json.loads) -> bool:

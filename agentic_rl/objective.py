@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from agentic_rl.conventions import COURSE, Convention, check_convention
-from agentic_rl.numbers import is_finite
 from agentic_rl.trajectory import check_length
+from agentic_rl.values import excerpt, is_finite
 
 Rows = Sequence[Sequence[Any]]  # one row an episode, one number a position
 
@@ -59,9 +59,9 @@ def policy_loss(
     that is not finite, or a ratio too large to compute without a clamp.
     """
     check_convention(convention)
-    marks = mask if mask is not None else [[1] * len(row) for row in logprobs]
     with_kl = convention.kl_place == "loss"
-    _check_shapes(logprobs, old_logprobs, advantages, marks, ref_logprobs, with_kl)
+    _check_shapes(logprobs, old_logprobs, advantages, mask, ref_logprobs, with_kl)
+    marks = mask if mask is not None else [[1] * len(row) for row in logprobs]
     weights = row_weights(marks, convention)
     watch = _Watch()
     value, gradient = 0.0, []
@@ -75,7 +75,7 @@ def policy_loss(
             losses, slopes = _row_loss(new, old, ref, gains, convention, watch)
         except ObjectiveError as error:
             raise ObjectiveError(f"row {row}: {error}") from None
-        if not all(math.isfinite(x) for x in (*losses, *slopes)):
+        if not all(map(math.isfinite, losses + slopes)):
             raise ObjectiveError(f"row {row}: the loss overflows; set log_ratio_clamp")
         value += weights[row] * _total(row, losses)
         dense = [0.0] * len(logprobs[row])
@@ -308,7 +308,7 @@ def _check_shapes(
     logprobs: Rows,
     old_logprobs: Rows | None,
     advantages: Rows,
-    mask: Rows,
+    mask: Rows | None,
     ref_logprobs: Rows | None,
     with_kl: bool,
 ) -> None:
@@ -320,14 +320,17 @@ def _check_shapes(
         raise ObjectiveError(
             "ref_logprobs: missing, and the convention has a KL in the loss"
         )
-    arrays = {"old_logprobs": old_logprobs, "advantages": advantages, "mask": mask}
-    if ref_logprobs is not None:
-        arrays["ref_logprobs"] = ref_logprobs
+    arrays = {"old_logprobs": old_logprobs, "advantages": advantages}
+    optional = {"mask": mask, "ref_logprobs": ref_logprobs}
+    arrays |= {name: rows for name, rows in optional.items() if rows is not None}
     for name, rows in arrays.items():
         check_length(name, rows, len(logprobs), "rows of logprobs")
         for number, (row, model) in enumerate(zip(rows, logprobs)):
-            check_length(f"{name}[{number}]", row, len(model), f"logprobs[{number}]")
-    for number, row in enumerate(mask):
+            if not hasattr(row, "__len__") or len(row) != len(model):
+                check_length(
+                    f"{name}[{number}]", row, len(model), f"logprobs[{number}]"
+                )
+    for number, row in enumerate(mask or ()):
         if odd := [mark for mark in row if mark not in (0, 1)]:
             raise ObjectiveError(f"mask[{number}]: expected 0 or 1, got {odd[0]!r}")
 
@@ -335,11 +338,12 @@ def _check_shapes(
 def _read(name: str, rows: Any, row: int, places: list[int]) -> list[float]:
     """The active numbers of a row; anything else than a finite number raises."""
     values = [rows[row][place] for place in places]
-    for place, value in zip(places, values):
-        if not is_finite(value):
-            raise ObjectiveError(
-                f"{name}[{row}][{place}]: expected a finite number, got {value!r:.60}"
-            )
+    if not all(map(is_finite, values)):
+        place = next(place for place in places if not is_finite(rows[row][place]))
+        raise ObjectiveError(
+            f"{name}[{row}][{place}]: expected a finite number, "
+            f"got {excerpt(rows[row][place])}"
+        )
     return values
 
 

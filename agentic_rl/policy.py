@@ -15,7 +15,7 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from agentic_rl.numbers import is_finite
+from agentic_rl.values import excerpt, is_finite
 
 Gradient = dict[str, list[float]]  # state -> one number an action, as the logits
 
@@ -49,16 +49,13 @@ class SoftmaxPolicy:
                 )
             if not all(is_finite(logit) for logit in row):
                 raise PolicyError(
-                    f"{state!r}: logits must be finite numbers, got {row!r:.80}"
+                    f"{state!r}: logits must be finite numbers, got {excerpt(row)}"
                 )
             self.logits[state] = row
 
     def probabilities(self, state: str) -> list[float]:
         """pi(.|state), in the order of ``actions``; eq. softmax."""
-        row = self._row(state)
-        highest = max(row)  # shifting all logits changes nothing and prevents overflow
-        weights = [math.exp(logit - highest) for logit in row]
-        total = math.fsum(weights)
+        _, weights, total = self._weights(state)
         return [weight / total for weight in weights]
 
     def probability(self, state: str, action: str) -> float:
@@ -67,10 +64,9 @@ class SoftmaxPolicy:
 
     def log_probs(self, state: str) -> list[float]:
         """log pi(.|state), in nats; finite even where a probability rounds to 0."""
-        row = self._row(state)
-        highest = max(row)
-        total = math.log(math.fsum([math.exp(logit - highest) for logit in row]))
-        return [logit - highest - total for logit in row]
+        shifted, _, total = self._weights(state)
+        log_total = math.log(total)
+        return [logit - log_total for logit in shifted]
 
     def log_prob(self, state: str, action: str) -> float:
         """log pi(action|state), in nats."""
@@ -86,8 +82,9 @@ class SoftmaxPolicy:
 
     def sample(self, state: str, rng: random.Random) -> tuple[str, float]:
         """(action, its log-prob), drawn with one ``rng.random()``."""
-        action = self.actions[pick(self.probabilities(state), rng.random())]
-        return action, self.log_prob(state, action)
+        shifted, weights, total = self._weights(state)
+        index = pick([weight / total for weight in weights], rng.random())
+        return self.actions[index], shifted[index] - math.log(total)
 
     def entropy(self, state: str) -> float:
         """-sum_a pi(a|s) log pi(a|s), in nats; log(number of actions) when uniform."""
@@ -131,6 +128,14 @@ class SoftmaxPolicy:
         if action not in self._index:
             raise PolicyError(f"{action!r} is no action of {', '.join(self.actions)}")
         return self._index[action]
+
+    def _weights(self, state: str) -> tuple[list[float], list[float], float]:
+        """(the logits less their highest, exp of each, the sum of those)."""
+        row = self._row(state)
+        highest = max(row)  # shifting all logits changes nothing and prevents overflow
+        shifted = [logit - highest for logit in row]
+        weights = [math.exp(logit) for logit in shifted]
+        return shifted, weights, math.fsum(weights)
 
     def _row(self, state: str) -> list[float]:
         if state not in self.logits:

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from agentic_rl.answers import answers_equal, extract_answer
 from agentic_rl.tasks import Task
 from agentic_rl.trajectory import Trajectory
+from agentic_rl.values import excerpt
 
 Measure = Callable[[Trajectory, Task], float]
 
@@ -39,12 +40,14 @@ def finite_number(name: str, value: Any) -> float:
     Raises RewardError, naming it, for text, nothing, NaN, infinity or a number that no
     float can hold.
     """
+    if type(value) is float and math.isfinite(value):
+        return value
     try:
         number = math.nan if isinstance(value, (str, bytes)) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     if not math.isfinite(number):
-        raise RewardError(f"{name}: expected a finite number, got {value!r:.60}")
+        raise RewardError(f"{name}: expected a finite number, got {excerpt(value)}")
     return number
 
 

@@ -11,6 +11,7 @@ The kind of a task is read from its question, as a model would have to. No label
 
 from __future__ import annotations
 
+import functools
 import json
 import random
 import re
@@ -20,13 +21,17 @@ from typing import Any
 
 from agentic_rl.answers import answers_equal, extract_answer
 from agentic_rl.calculator import MAX_BITS, CalculatorError, calculate
-from agentic_rl.messages import MessageError, excerpt, parse_json
+from agentic_rl.messages import MessageError, parse_json
+from agentic_rl.values import excerpt
 
 KINDS = ("easy", "hard", "lookup")
+_A = {"easy": "an easy", "hard": "a hard", "lookup": "a lookup"}
+MAX_PROBLEMS = 10  # of a file, that are told at once
 PRICE = "price"  # the name that stands in an expression until the price is known
 
 # Digits and operators. The look behind starts a run of signs once, not at each of them.
 _RUN = re.compile(r"(?<![-+(])[-+(]*[0-9][-+*/%().0-9 ]*")
+_THOUSANDS = re.compile(r"(?<=[0-9]),(?=[0-9]{3}(?![0-9]))")  # the comma of 1,200
 _SMALL_SUM = re.compile(r"[0-9](?: ?[+-] ?[0-9])+")
 _PRICE = re.compile(r"-?[0-9]+(?:\.[0-9]+)?")
 _ARITHMETIC = re.compile(r"[0-9)]\s*(?:\*\*|//|[-+*/%])\s*[(+-]*[0-9.]")
@@ -67,6 +72,7 @@ class Task:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
+@functools.lru_cache(maxsize=4096)  # asked at the start of each episode
 def kind_of(question: str) -> str:
     """easy, hard or lookup, from the words of the question alone.
 
@@ -82,7 +88,8 @@ def kind_of(question: str) -> str:
 
 def _sums(question: str) -> list[str]:
     """The arithmetic that stands in a question, each run of it as it is written."""
-    runs = [run.rstrip(" .(+-*/%") for run in _RUN.findall(question)]
+    plain = _THOUSANDS.sub("", question)
+    runs = [run.rstrip(" .(+-*/%") for run in _RUN.findall(plain)]
     return [run for run in runs if _ARITHMETIC.search(run)]
 
 
@@ -108,10 +115,11 @@ def parse_task(record: Any, where: str = "task") -> Task:
     if unknown := [key for key in record if key not in Task.__dataclass_fields__]:
         raise TaskError(f"{where}: unknown field {excerpt(unknown[0])}")
     for name in ("id", "question", "expression", "answer"):
-        if not isinstance(record.get(name), str) or not record[name]:
+        if name not in record:
+            raise TaskError(f"{where}: field {name!r} is missing")
+        if not isinstance(record[name], str) or not record[name]:
             raise TaskError(
-                f"{where}: field {name!r}: expected text, "
-                f"got {excerpt(record.get(name))}"
+                f"{where}: field {name!r}: expected text, got {excerpt(record[name])}"
             )
     prices = _parse_prices(record, where)
     task = Task(**{**record, "prices": prices})
@@ -153,7 +161,7 @@ def _check_answer(task: Task, where: str) -> None:
     needs_lookup = task.prices is not None
     if needs_lookup != (kind == "lookup"):
         raise TaskError(
-            f"{where}: field 'question': {excerpt(task.question)} reads as a {kind} "
+            f"{where}: field 'question': {excerpt(task.question)} reads as {_A[kind]} "
             f"task, but the task has {'prices' if needs_lookup else 'no prices'}"
         )
     expression = task.expression
@@ -209,32 +217,45 @@ def _check_fair(task: Task, where: str) -> None:
 def read_tasks(lines: Iterable[str], name: str = "tasks") -> list[Task]:
     """Tasks from JSON lines; blank lines are passed over.
 
-    Raises TaskError naming the file (``name``), the line and the field.
+    Raises TaskError naming the file (``name``), the line and the field of each problem,
+    MAX_PROBLEMS of them at most.
     """
     if isinstance(lines, (str, bytes)):
         raise TaskError(
             f"{name}: expected lines of text, got one {type(lines).__name__}"
         )
     tasks: dict[str, Task] = {}
+    problems: list[str] = []
     for number, line in enumerate(lines, 1):
         where = f"{name}:{number}"
-        if not isinstance(line, str):
-            raise TaskError(f"{where}: expected text, got {type(line).__name__}")
-        if not line.strip():
+        if isinstance(line, str) and not line.strip():
             continue
-        if line.startswith("\ufeff"):
-            raise TaskError(f"{where}: starts with a byte order mark; save it without")
         try:
-            record = parse_json(line)
-        except MessageError as error:
-            raise TaskError(f"{where}: {error}") from None
-        task = parse_task(record, where)
-        if task.id in tasks:
-            raise TaskError(f"{where}: field 'id': {excerpt(task.id)} stands twice")
-        tasks[task.id] = task
+            task = _read_line(line, where)
+            if task.id in tasks:
+                raise TaskError(f"{where}: field 'id': {excerpt(task.id)} stands twice")
+            tasks[task.id] = task
+        except TaskError as error:
+            problems.append(str(error))
+            if len(problems) == MAX_PROBLEMS:
+                break
+    if problems:
+        raise TaskError("\n".join(problems))
     if not tasks:
         raise TaskError(f"{name}: expected at least one task")
     return list(tasks.values())
+
+
+def _read_line(line: Any, where: str) -> Task:
+    if not isinstance(line, str):
+        raise TaskError(f"{where}: expected text, got {type(line).__name__}")
+    if line.startswith("\ufeff"):
+        raise TaskError(f"{where}: starts with a byte order mark; save it without")
+    try:
+        record = parse_json(line)
+    except MessageError as error:
+        raise TaskError(f"{where}: {error}") from None
+    return parse_task(record, where)
 
 
 def write_tasks(tasks: Iterable[Task]) -> str:

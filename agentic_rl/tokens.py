@@ -14,10 +14,16 @@ from collections.abc import Iterable
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 
+# Chinese characters, Japanese kana, Korean syllables.
+_IDEOGRAPHS = (
+    "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7a3\U00020000-\U0003ffff"
+)
+
 _PIECE = re.compile(
     r"</?tool_call>|</?think>"  # what a model writes around calls and thoughts
     r"| ?[A-Za-z]+| ?[0-9]+"  # words and whole numbers
-    r"| ?(?:(?!</?(?:tool_call|think)>)[^\sA-Za-z0-9])+"  # runs of anything else
+    rf"| ?[{_IDEOGRAPHS}]"  # each is about a word
+    rf"| ?(?:(?!</?(?:tool_call|think)>)[^\sA-Za-z0-9{_IDEOGRAPHS}])+"  # runs of the rest
     r"|\s"
 )
 

@@ -18,7 +18,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from agentic_rl.messages import ToolCall, check_call, excerpt, unreadable
+from agentic_rl.messages import ToolCall, check_call, unreadable
+from agentic_rl.values import excerpt
 
 OBSERVATION_KINDS = ("result", "tool_error", "timeout", "invalid_call")
 
@@ -89,7 +90,7 @@ class Tool:
         if self.max_steps is not None and not _is_count(self.max_steps):
             raise ValueError(
                 f"tool {self.name!r}: max_steps: expected a whole number of at least 1, "
-                f"got {self.max_steps!r:.60}"
+                f"got {excerpt(self.max_steps)}"
             )
 
     def schema(self) -> dict[str, Any]:

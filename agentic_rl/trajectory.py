@@ -25,9 +25,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from agentic_rl.messages import Message, check
-from agentic_rl.numbers import is_finite
+from agentic_rl.messages import Message, check, is_json
 from agentic_rl.tools import OBSERVATION_KINDS, Observation
+from agentic_rl.values import excerpt, is_finite
 
 ACTION_TYPES = ("tool_call", "final_answer")
 FINISH_REASONS = ("stop", "length", "max_turns", "invalid_streak")
@@ -161,7 +161,7 @@ class Trajectory:
         expected = set(cls.__dataclass_fields__)
         if odd := sorted(expected.symmetric_difference(record), key=str):
             problem = "is missing" if odd[0] in expected else "is not known"
-            raise TrajectoryError(f"field {odd[0]!r} {problem}")
+            raise TrajectoryError(f"field {excerpt(odd[0])} {problem}")
         if not isinstance(record["observations"], list):
             raise TrajectoryError("observations: expected a list")
         seen = [
@@ -212,7 +212,8 @@ def check_logprob(value: Any, position: int) -> None:
     """Raise TrajectoryError unless the value is a log-probability."""
     if not is_finite(value) or value > 0:
         raise TrajectoryError(
-            f"logprobs[{position}]: expected a finite number, at most 0, got {value!r}"
+            f"logprobs[{position}]: expected a finite number, at most 0, "
+            f"got {excerpt(value)}"
         )
 
 
@@ -225,7 +226,9 @@ def _check_alignment(trajectory: Trajectory) -> None:
     )
     for position, (token, mask, logprob, decision) in enumerate(rows):
         if not isinstance(token, str):
-            raise TrajectoryError(f"tokens[{position}]: expected text, got {token!r}")
+            raise TrajectoryError(
+                f"tokens[{position}]: expected text, got {excerpt(token)}"
+            )
         for name, mark in (("loss_mask", mask), ("decision", decision)):
             if type(mark) is not int or mark not in (0, 1):
                 raise TrajectoryError(f"{name}[{position}]: expected 0 or 1")
@@ -256,10 +259,13 @@ def _check_actions(trajectory: Trajectory) -> None:
     _check_calls(trajectory)
     for place, seen in enumerate(trajectory.observations):
         if seen.kind not in OBSERVATION_KINDS:
-            raise TrajectoryError(f"observations[{place}]: unknown kind {seen.kind!r}")
+            raise TrajectoryError(
+                f"observations[{place}]: unknown kind {excerpt(seen.kind)}"
+            )
     if trajectory.finish_reason not in (None, *FINISH_REASONS):
         raise TrajectoryError(
-            f"finish_reason: expected one of {FINISH_REASONS}, got {trajectory.finish_reason!r}"
+            f"finish_reason: expected one of {FINISH_REASONS}, "
+            f"got {excerpt(trajectory.finish_reason)}"
         )
 
 
@@ -271,9 +277,13 @@ def _check_action(action: Action, place: int) -> None:
         raise TrajectoryError(f"actions[{place}]: expected a choice, text or null")
     if action.get("finish_reason") not in ("tool_calls", *FINISH_REASONS):
         raise TrajectoryError(f"actions[{place}]: expected a finish_reason")
-    calls = action.get("calls") if action["type"] == "tool_call" else []
+    calls = action.get("calls", None if action["type"] == "tool_call" else [])
     if not isinstance(calls, list) or not all(isinstance(x, str) for x in calls):
         raise TrajectoryError(f"actions[{place}]: expected calls, a list of ids")
+    if not is_json(action):
+        raise TrajectoryError(
+            f"actions[{place}]: expected what JSON can hold, got {excerpt(action)}"
+        )
 
 
 def _check_calls(trajectory: Trajectory) -> None:
@@ -291,20 +301,26 @@ def _check_calls(trajectory: Trajectory) -> None:
     }
     for name, ids in told.items():
         if ids != made:
-            raise TrajectoryError(f"{name}: {ids}, but the actions made {made}")
+            raise TrajectoryError(
+                f"{name}: {excerpt(ids)}, but the actions made {excerpt(made)}"
+            )
 
 
 def _check_reward(trajectory: Trajectory) -> None:
     reward, breakdown = trajectory.reward, trajectory.breakdown
     if not isinstance(breakdown, dict):
         raise TrajectoryError("breakdown: expected an object")
+    if odd := [x for x in breakdown if not isinstance(x, str) or not x.isprintable()]:
+        raise TrajectoryError(f"breakdown: expected names, got {excerpt(odd[0])}")
     if reward is None:
         if breakdown:
             raise TrajectoryError("breakdown: there is one, but the reward is null")
         return
     for name, part in (("reward", reward), *breakdown.items()):
         if not is_finite(part):
-            raise TrajectoryError(f"{name}: expected a finite number, got {part!r:.60}")
+            raise TrajectoryError(
+                f"{name:.60}: expected a finite number, got {excerpt(part)}"
+            )
     try:
         total = math.fsum(breakdown.values())
     except OverflowError:

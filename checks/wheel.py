@@ -65,8 +65,9 @@ def install(wheel: Path, scratch: Path) -> Path:
     """The folder of the commands of a new environment with only this wheel in it."""
     venv.create(scratch / "empty", with_pip=True)
     commands = scratch / "empty" / FOLDER
-    pip = [commands / "python", "-m", "pip", "--disable-pip-version-check"]
-    run(*pip, "install", "--no-index", wheel, cwd=scratch)
+    pip: list[str | Path] = [commands / "python", "-m", "pip"]
+    quiet = "--disable-pip-version-check"
+    run(*pip, quiet, "install", "--no-index", wheel, cwd=scratch)
     return commands
 
 

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "agentic_rl"
 
 READING_ORDER = (
-    "numbers",
+    "values",
     "calculator",
     "answers",
     "messages",

@@ -118,8 +118,8 @@ class Episodes(Runs):
         self.assertEqual(means["success"], 2 / 4)
         self.assertAlmostEqual(means["reward"], (0.9 + 0 + 0.7 + 0) / 4)
         self.assertEqual(means["turns"], sum(map(len, GOLDEN_ACTIONS)) / 4)
-        self.assertEqual(means["calls"], calls / 4)
-        self.assertEqual(means["unreadable"], 1 / 4)
+        self.assertEqual(means["calls"], (calls - 1) / 4)  # those that ran
+        self.assertEqual(means["invalid"], 1 / 4)
         self.assertEqual(means["unfinished"], 0.0)
 
     def test_a_task_nobody_knows_is_not_judged(self):
@@ -132,10 +132,16 @@ class Episodes(Runs):
     def test_chat_logs_are_counted_apart(self):
         said = [{"role": "user", "content": "hi"}]
         answered = [*said, {"role": "assistant", "content": "hello"}]
-        found = self.tally({"messages": said, "reward": 0}, answered)
+        calls = [
+            {"id": name, "function": {"name": "f", "arguments": arguments}}
+            for name, arguments in (("a", "{}"), ("b", "{"))
+        ]
+        asked = {"role": "assistant", "content": None, "tool_calls": calls}
+        found = self.tally({"messages": said, "reward": 0}, answered, [*said, asked])
         kind = found["kinds"]["chat logs"]
-        self.assertEqual((kind["episodes"], kind["scored"]), (2, 1))
-        self.assertEqual(kind["means"]["unfinished"], 0.5)
+        self.assertEqual((kind["episodes"], kind["scored"]), (3, 1))
+        self.assertEqual((kind["calls"], kind["invalid"]), (1, 1))
+        self.assertEqual(kind["unfinished"], 2)  # nobody answered; two calls hang
 
     def test_a_runs_own_tasks_judge_its_episodes(self):
         done = command("evaluate", self.a / "trajectories.jsonl", "--json")
@@ -168,6 +174,7 @@ class Comparing(Runs):
         self.assertEqual(
             found["settings"],
             {
+                "steps done": [6, 8],
                 "steps": [6, 8],
                 "reward calls": ["-0.1 x calls, if right", None],
                 "reward invalid_calls": ["-0.2 x invalid_calls, if right", None],
@@ -251,8 +258,16 @@ class Conventions(unittest.TestCase):
         found = json.loads(command("conventions", "1", "none", "--json").out)
         self.assertIsNone(found["presets"]["verl"]["advantages"])
 
+    def test_an_unscored_episode_that_is_left_out_is_no_zero(self):
+        out = command("conventions", "1", "0", "none").out
+        self.assertRegex(out, r"(?m)^course +0\.7071 +-0\.7071 +-$")
+
+    def test_large_rewards_fit_too(self):
+        out = command("conventions", *["-123456789.5", "987654321.25"] * 3).out
+        self.assertLessEqual(max(map(len, out.splitlines())), 80)
+
     def test_a_long_group_goes_on_in_another_table(self):
-        out = command("conventions", *range(1, 8)).out
+        out = command("conventions", *range(1, 7)).out
         self.assertEqual(
             len([x for x in out.splitlines() if x.startswith("preset")]), 2
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 from unittest import mock
 
 from agentic_rl import cli
-from agentic_rl.chat_log import masked
+from agentic_rl.chat_log import read_log
 from agentic_rl.cli import show, terminal
 from agentic_rl.cli.records import RecordError, read_record
 from agentic_rl.golden import golden_group
@@ -94,8 +94,9 @@ class Reading(unittest.TestCase):
     def test_a_chat_log_has_the_mask_of_its_messages_and_no_log_probs(self):
         for value in ({"messages": WEATHER}, WEATHER):
             record = read_record(value)
-            rows = record.tokens, record.loss_mask, record.decision
-            self.assertEqual(rows, masked(WEATHER))
+            log = read_log(WEATHER)
+            for name in ("messages", "tokens", "loss_mask", "decision"):
+                self.assertEqual(getattr(record, name), getattr(log, name))
             self.assertEqual(record.logprobs, [None] * len(record.tokens))
 
     def test_every_agents_episode_reads_the_same_as_a_log_of_it(self):
@@ -161,7 +162,7 @@ class List(Files):
             (["--training-step", 2], 0),
         ):
             done = command("show", self.path, *arguments)
-            self.assertEqual(len(done.out.splitlines()), 1 + count)
+            self.assertEqual(len(done.out.splitlines()), count and 1 + count)
         self.assertEqual(done.status, 1)
         self.assertIn("no such episode", done.err)
 
@@ -176,7 +177,7 @@ class List(Files):
 
     def test_a_file_that_is_not_there(self):
         done = command("show", self.folder / "none.jsonl")
-        self.assertEqual((done.status, done.out.count("\n")), (2, 1))
+        self.assertEqual((done.status, done.out), (2, ""))
         self.assertIn("none.jsonl: No such file or directory", done.err)
 
     def test_memory_does_not_grow_with_the_file(self):
@@ -198,7 +199,7 @@ class List(Files):
             return highest
 
         peak(1)  # what is made once and kept
-        self.assertLess(peak(400), 1.25 * peak(50))
+        self.assertLess(peak(600), 1.1 * peak(200))  # a hundred bad lines are listed
 
 
 class Full(Files):

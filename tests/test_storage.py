@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import tempfile
 import unittest
@@ -64,9 +65,10 @@ class Streaming(Folder):
             "F:5: NaN is not a JSON number\nF: 4 of 6 lines bad: 2-5",
         )
 
-    def test_a_byte_order_mark_is_named(self):
-        _, bad = self.read(b"\xef\xbb\xbf1\n")
-        self.assertIn("byte order mark", bad.summary(1))
+    def test_a_byte_order_mark_is_no_part_of_the_text(self):
+        found, bad = self.read(b"\xef\xbb\xbf1\n")
+        self.assertEqual((found, bad.count), ([(1, 1)], 0))
+        self.assertEqual(read_text(self.file(b"\xef\xbb\xbfa")), "a")
 
     def test_a_line_too_long_is_bad_is_never_held_and_hides_no_other(self):
         with mock.patch.object(storage, "MAX_LINE", 8):
@@ -84,6 +86,18 @@ class Streaming(Folder):
         found, bad = self.read(b"{\n2\n", first=2)
         self.assertEqual((found, bad.count), ([(2, 2)], 0))
 
+    def test_lines_after_the_last_are_not_looked_at(self):
+        path = self.file(b"1\n2\n{\n")
+        bad = BadLines(path)
+        found = list(stream(path, lambda value: value, bad, 2, 2))
+        self.assertEqual((found, bad.count), ([(2, 2)], 0))
+
+    def test_a_dash_is_standard_input(self):
+        bad = BadLines(Path("-"))
+        with mock.patch("sys.stdin", mock.Mock(buffer=io.BytesIO(b"1\n[2]\n"))):
+            found = list(stream(Path("-"), lambda value: value, bad))
+        self.assertEqual(found, [(1, 1), (2, [2])])
+
     def test_what_can_not_be_opened_is_named(self):
         for path in (self.folder / "none", self.folder):
             with self.assertRaisesRegex(FileError, path.name):
@@ -94,12 +108,19 @@ class Bad(unittest.TestCase):
     def test_memory_is_bounded_and_what_is_left_out_is_counted(self):
         bad = BadLines(Path("f"))
         for line in range(1, 5001, 2):
-            bad.add(line, "no")
-        self.assertEqual((bad.count, len(bad.reasons)), (2500, storage.MAX_LISTED))
-        self.assertEqual(len(bad.ranges), 1000)
-        last = " ".join(bad.summary(5000).splitlines()[storage.MAX_LISTED :])
+            bad.add(line, f"no {line}")
+        self.assertEqual((bad.count, len(bad.reasons)), (2500, storage.MAX_REASONS))
+        self.assertEqual(len(bad.ranges), storage.MAX_RANGES)
+        last = " ".join(bad.summary(5000).splitlines()[storage.MAX_REASONS :])
         self.assertTrue(last.startswith("f: 2500 of 5000 lines bad: 1, 3, 5, 7,"))
-        self.assertTrue(last.endswith(", 1999 and 1500 later ones"))
+        self.assertTrue(last.endswith(", 199 and 2400 later ones"))
+
+    def test_a_reason_that_repeats_itself_is_told_once(self):
+        bad = BadLines(Path("f"))
+        for line, reason in enumerate(["a", "a", "b", "b", "a"], 1):
+            bad.add(line, reason)
+        self.assertEqual(bad.reasons, ["f:1: a", "f:3: b", "f:5: a"])
+        self.assertEqual(bad.ranges, [[1, 5]])
 
 
 class Whole(Folder):

@@ -10,6 +10,7 @@ from agentic_rl.calculator import calculate
 from agentic_rl.messages import parse_json
 from agentic_rl.tasks import (
     KINDS,
+    MAX_PROBLEMS,
     TaskError,
     generate,
     kind_of,
@@ -217,6 +218,26 @@ class Reading(unittest.TestCase):
         prices = {"item": "debts", "prices": {"debts": "-3"}}
         task = self.task("What do the squared debts cost?", "price ** 2", "9", **prices)
         self.assertEqual(with_price(task.expression, "-3"), "(-3) ** 2")
+
+    def test_all_faults_are_told_at_once_and_a_flood_of_them_is_not(self):
+        with self.assertRaises(TaskError) as raised:
+            read_tasks(["{", "{}", ""], "f")
+        said = "f:1: not valid JSON\nf:2: field 'id' is missing"
+        self.assertEqual(str(raised.exception), said)
+        with self.assertRaises(TaskError) as raised:
+            read_tasks(["{"] * 1000, "f")
+        self.assertEqual(len(str(raised.exception).splitlines()), MAX_PROBLEMS)
+
+    def test_a_comma_of_thousands_is_no_border_of_a_number(self):
+        record = {
+            "id": "t",
+            "question": "What is 1,200 * 3?",
+            "expression": "1200 * 3",
+            "answer": "3600",
+        }
+        self.assertEqual(parse_task(record).answer, "3600")
+        for question, kind in (("Is it 1,200,300 + 4?", "hard"), ("3, 4 + 5?", "easy")):
+            self.assertEqual(kind_of(question), kind)
 
     def test_what_is_no_list_of_lines_or_has_a_byte_order_mark(self):
         with self.assertRaisesRegex(TaskError, "tasks.jsonl: expected lines"):

@@ -14,6 +14,12 @@ class Encoding(unittest.TestCase):
             encode("What is 347 * 86?"), ("What", " is", " 347", " *", " 86", "?")
         )
 
+    def test_a_chinese_character_is_a_token(self):
+        self.assertEqual(
+            encode('\u7b54\u6848 {"\u72b6": 1}'),
+            ("\u7b54", "\u6848", ' {"', "\u72b6", '":', " 1", "}"),
+        )
+
     def test_the_marks_of_calls_and_thoughts_are_one_token_each(self):
         text = '<think>a</think><tool_call>{"}}</tool_call>'
         for mark in ("<think>", "</think>", "<tool_call>", "</tool_call>"):

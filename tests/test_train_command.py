@@ -311,13 +311,17 @@ class BadInput(Folders):
             (("--convention", "ppo"), "--convention: expected one of course, grpo"),
             (("--clip", "wide"), "--clip: expected"),
             (("--clip", "0.2,-1"), "--clip: expected"),
-            (("--kl-weight", 0.1), "convention: kl_weight: other than 0 needs"),
+            (("--kl-weight", 0.1), "--kl-weight: above 0 and a --kl-place go together"),
+            (("--kl-place", "loss"), "--kl-weight: above 0 and a --kl-place go toget"),
+            (("--clip", 0.3, "--set", "clip_low=0.1"), "--set: clip_low: is set twice"),
+            (("--set", "std"), "--set: expected SWITCH=VALUE, got 'std'"),
             (("--set", "colour=red"), "--set: 'colour' is no switch"),
             (("--set", "std=wide"), "convention: std: expected one of none, group"),
             (("--set", "whiten=yes"), "convention: whiten: expected True or False"),
             (("--set", "std_epsilon=x"), "--set: expected a number"),
             (("--term", "luck=1"), "--term: expected one of right, calls"),
-            (("--term", "right"), "--term: expected a number, got ''"),
+            (("--term", "right"), "--term: expected MEASURE=WEIGHT, got 'right'"),
+            (("--term", "right="), "--term: expected a number, got ''"),
             (("--term", "right=1,twice"), "--term: expected if-right or cap=N"),
             (("--term", "right=1", "--term", "right=2"), "two terms are called"),
             (("--reward", "course", "--term", "right=1"), "--reward: "),
@@ -374,6 +378,21 @@ class Progress(Folders):
                 "[######..............] 30/90  reward 0.500  success 0.250  10/s  0:06 left"
             ],
         )
+
+    def test_what_a_reader_of_the_log_should_know(self):
+        for arguments, said in (
+            (["--convention", "trl"], "steps are shorter"),
+            (["--group-size", 1], "nothing to compare with"),
+            ([], None),
+        ):
+            out = self.train("--steps", 1, *arguments, out=self.folder / str(said)).out
+            for note in ("steps are shorter", "nothing to compare with"):
+                self.assertEqual(note in " ".join(out.split()), note == said)
+            self.assertLessEqual(len(out.splitlines()[-1]), 80 + len(str(self.folder)))
+
+    def test_a_folder_with_a_space_is_quoted_in_what_to_run_next(self):
+        out = self.train("--steps", 1, out=self.folder / "my run").out
+        self.assertIn(f"evaluate '{self.folder / 'my run'}'", out)
 
     def test_a_clock(self):
         for seconds, text in ((0.4, "0:00"), (61, "1:01"), (3600, "1:00:00")):

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from agentic_rl.cli.render import WIDTH
-from agentic_rl.numbers import is_finite
+from agentic_rl.values import is_finite
 
 Values = dict[str, Any]  # option or operand -> what was given, or its default
 
@@ -82,13 +82,15 @@ def read_arguments(command: Command, arguments: Sequence[str]) -> Values:
         if argument == "--":
             operands += waiting
             break
-        if not argument.startswith("-") or _NEGATIVE_NUMBER.match(argument):
+        is_operand = argument == "-" or _NEGATIVE_NUMBER.match(argument)
+        if is_operand or not argument.startswith("-"):
             operands.append(argument)
             continue
         name, equals, text = argument.partition("=")
         option = known.get(name)
         if option is None:
-            raise UsageError(unknown(name, known, "option", command.name))
+            names = [*known, "--help"]
+            raise UsageError(unknown(name, names, "option", command.name))
         if option.read is None:
             if equals:
                 raise UsageError(f"{name}: takes no value, got {text!r}")
@@ -190,7 +192,8 @@ def help_text(program: str, command: Command) -> str:
     """What ``--help`` prints; {program} in the examples is how it was started."""
     operand = f" {_shown(command.operand)}" if command.operand else ""
     lines = [f"usage: {program} {command.name}{operand} [options]", ""]
-    lines += textwrap.wrap(" ".join(command.details.split()), WIDTH)
+    for number, paragraph in enumerate(command.details.split("\n\n")):
+        lines += [""] * bool(number) + textwrap.wrap(paragraph, WIDTH)
     if command.operand:
         lines += ["", *_entry(command.operand.name, command.operand.about)]
     lines += ["", "options"]

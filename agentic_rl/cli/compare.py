@@ -36,7 +36,7 @@ def main(values: Values) -> int:
         folder = Path(text)
         run, policy = runs.open_run(folder), known_policy(folder)
         sides.append(Side(run, runs.load_state(run), exact(policy, sheets)))
-    settings = list(different_settings(*(side.run for side in sides)))
+    settings = list(different_settings(*sides))
     results = list(different_results(*sides))
     if values["json"]:
         print(json.dumps(_as_json(sides, settings, results)))
@@ -44,7 +44,7 @@ def main(values: Values) -> int:
     names = [str(side.run.folder) for side in sides]
     print(f"A = {names[0]}\nB = {names[1]}")
     print(render.heading("Settings that differ"))
-    rows = [(name, _text(a), _text(b)) for name, a, b in settings]
+    rows = [(name, render.setting(a), render.setting(b)) for name, a, b in settings]
     print(render.table(["setting", "A", "B"], rows) if rows else "none")
     print(render.heading("Where they ended, exact, on the same tasks", "B - A, A, B"))
     print(_differences(["what"], [([name], a, b) for name, a, b in results]))
@@ -59,14 +59,18 @@ def main(values: Values) -> int:
 # ------------------------------------------------------------------ what differs
 
 
-def different_settings(a: runs.Run, b: runs.Run) -> Iterator[tuple[str, Any, Any]]:
+def different_settings(a: Side, b: Side) -> Iterator[tuple[str, Any, Any]]:
     """(setting, its value in A, in B) wherever the two differ."""
-    left, right = _flat(a.settings.to_dict()), _flat(b.settings.to_dict())
+    left, right = (_flat(side.run.settings.to_dict()) for side in (a, b))
+    if a.state.update != b.state.update:
+        yield "steps done", a.state.update, b.state.update
     for name in dict.fromkeys([*left, *right]):
         if left.get(name) != right.get(name):
             yield name, left.get(name), right.get(name)
-    if a.tasks != b.tasks:
-        yield "tasks", len(a.tasks), len(b.tasks)
+    tasks = a.run.tasks, b.run.tasks
+    if tasks[0] != tasks[1]:
+        both = sum(task in tasks[1] for task in tasks[0])
+        yield "tasks that only it has", len(tasks[0]) - both, len(tasks[1]) - both
 
 
 def _flat(record: dict[str, Any]) -> dict[str, Any]:
@@ -120,7 +124,7 @@ def _differences(
     ]
     lines = render.table([*head, "B - A", "A", "B"], cells).splitlines()
     shown = [
-        paint(line, "green" if b > a else "red") if round(b - a, 4) else line
+        paint(line, "yellow") if round(b - a, 4) else line
         for line, (_, a, b) in zip(lines[1:], rows)
     ]
     return "\n".join([lines[0], *shown])
@@ -129,10 +133,6 @@ def _differences(
 def _signed(value: float) -> str:
     text = render.number(value, 4)
     return text if text.startswith("-") or float(text) == 0 else f"+{text}"
-
-
-def _text(value: Any) -> str:
-    return "-" if value is None else str(value)
 
 
 def _as_json(

@@ -18,7 +18,7 @@ from agentic_rl.cli.arguments import (
 from agentic_rl.conventions import COURSE, PRESETS, SWITCHES, Convention
 from agentic_rl.golden import golden_group
 
-A_ROW = 6  # rewards side by side
+A_ROW = 5  # rewards side by side
 
 
 def main(values: Values) -> int:
@@ -39,9 +39,9 @@ def main(values: Values) -> int:
             print(render.paragraph(f"{name} refuses: {refusal}"))
     print(
         render.paragraph(
-            "Each episode has one decision, and all of the group are in one batch. What "
-            "else the presets disagree on, unit, aggregation, clip and KL, acts in the "
-            "loss: --switches lists it."
+            "Each episode has one decision, and all of the group are in one batch; - is "
+            "an unscored episode that is left out. What else the presets disagree on, "
+            "unit, aggregation, clip and KL, acts in the loss: --switches lists it."
         )
     )
     if values["switches"]:
@@ -73,14 +73,22 @@ def advantages(
 def _table(
     rewards: list[float | None], found: dict[str, list[float] | str], first: int
 ) -> str:
-    part = slice(first, first + A_ROW)
-    shown = rewards[part]
-    head = ["preset", *("none" if value is None else f"{value:g}" for value in shown)]
+    shown = range(first, min(first + A_ROW, len(rewards)))
+    names = ("none" if rewards[i] is None else f"{rewards[i]:g}" for i in shown)
     rows = [
-        [name, *(["refused"] * len(shown) if isinstance(row, str) else row[part])]
+        [name, *(_cell(name, row, rewards[i], i) for i in shown)]
         for name, row in found.items()
     ]
-    return render.table(head, rows)
+    return render.table(["preset", *names], rows)
+
+
+def _cell(name: str, row: list[float] | str, reward: float | None, place: int) -> str:
+    if isinstance(row, str):
+        return "refused"
+    if reward is None and PRESETS[name].unscored == "left_out":
+        return "-"
+    value = row[place]
+    return render.number(value) if abs(value) < 1000 else f"{value:.4g}"
 
 
 def _as_json(found: dict[str, list[float] | str]) -> dict[str, Any]:
@@ -101,7 +109,7 @@ def print_switches() -> None:
     """Each switch: what the course has, who has something else, what sources leave open."""
     print(render.heading("Every switch", "course; then who has something else"))
     for switch in SWITCHES:
-        label = f"{switch:<20}{_text(getattr(COURSE, switch)):<14}"
+        label = f"{switch:<20}{render.setting(getattr(COURSE, switch)):<14}"
         print(render.wrapped(label, "; ".join(_others(switch)) or "-"))
     print(render.heading("Sources, and what they leave open"))
     for name, rule in PRESETS.items():
@@ -115,12 +123,8 @@ def _others(switch: str) -> list[str]:
     by_value: dict[str, list[str]] = {}
     for name, rule in PRESETS.items():
         if getattr(rule, switch) != getattr(COURSE, switch):
-            by_value.setdefault(_text(getattr(rule, switch)), []).append(name)
+            by_value.setdefault(render.setting(getattr(rule, switch)), []).append(name)
     return [f"{value}: {', '.join(names)}" for value, names in by_value.items()]
-
-
-def _text(value: object) -> str:
-    return f"{value:g}" if type(value) is float else str(value).lower()
 
 
 COMMAND = Command(

@@ -73,8 +73,9 @@ def honest(paths: Sequence[Path], values: Values) -> int:
     """The honest table of some policies, on tasks that they were not trained on."""
     source = Path(values["tasks"] or HELD_OUT)
     tasks, episodes = load_tasks(source), values["episodes"]
+    limits = Limits(max_turns=values["max_turns"])
     policies = [(str(path), known_policy(path)) for path in paths]
-    rows = honest_rows(policies, tasks, episodes, values["seed"])
+    rows = honest_rows(policies, tasks, limits, episodes, values["seed"])
     if values["json"]:
         print(json.dumps({row.name: _as_json(row) for row in rows}))
         return 0
@@ -84,7 +85,7 @@ def honest(paths: Sequence[Path], values: Values) -> int:
     print()
     print(
         render.paragraph(
-            f"Exact: every episode of at most {Limits().max_turns} turns enumerated. "
+            f"Exact: every episode of at most {limits.max_turns} turns enumerated. "
             f"Sampled: {episodes} episodes a kind. bad%: episodes with an invalid call. "
             "Return: the reward of the course, whatever "
             "was trained on. Policies sample their actions; the script is played as it "
@@ -98,17 +99,18 @@ def honest(paths: Sequence[Path], values: Values) -> int:
 def honest_rows(
     policies: Sequence[tuple[str, SoftmaxPolicy]],
     tasks: list[Task],
+    limits: Limits,
     episodes: int,
     seed: int,
 ) -> list[Row]:
     """Untrained, best scripted, each of the policies, and the optimum."""
-    sheets = answer_sheets(tasks)
+    sheets = answer_sheets(tasks, limits)
 
     def row(name: str, policy: SoftmaxPolicy) -> Row:
-        drawn = sampled_policy(policy, tasks, seed, episodes)
+        drawn = sampled_policy(policy, tasks, seed, episodes, limits)
         return Row(name, exact(policy, sheets), drawn)
 
-    scripted = sampled(ACTS_WELL.run, tasks, len(tasks))
+    scripted = sampled(lambda task: ACTS_WELL.run(task, limits), tasks, len(tasks))
     return [
         row("untrained", start(Config()).policy),
         Row("best scripted", scripted, scripted),
@@ -125,6 +127,10 @@ def _as_json(row: Row) -> dict[str, Any]:
 
 
 def _short(name: str) -> str:
+    """The end of a path, in 16 columns."""
+    name = name.removesuffix("/policy.json")
+    if len(name) > 16:
+        name = name.rpartition("/")[2]
     return name if len(name) <= 16 else ".." + name[-14:]
 
 
@@ -150,17 +156,16 @@ class Tally:
     reward: float = 0.0
     turns: int = 0
     calls: int = 0
-    unreadable: int = 0
+    invalid: int = 0
     unfinished: int = 0
 
     def add(self, record: Record, task: Task | None) -> None:
         """One more episode."""
-        messages = record.messages
-        made = [call for m in messages for call in m.get("tool_calls") or ()]
+        made, invalid = calls_of(record)
         self.episodes += 1
-        self.turns += sum(message["role"] == "assistant" for message in messages)
-        self.calls += len(made)
-        self.unreadable += sum(isinstance(_arguments(call), str) for call in made)
+        self.turns += sum(message["role"] == "assistant" for message in record.messages)
+        self.calls += made - invalid
+        self.invalid += invalid
         self.unfinished += _is_unfinished(record)
         if record.reward is not None:
             self.scored += 1
@@ -177,19 +182,28 @@ class Tally:
             "reward": _mean(self.reward, self.scored),
             "turns": _mean(self.turns, count),
             "calls": _mean(self.calls, count),
-            "unreadable": _mean(self.unreadable, count),
+            "invalid": _mean(self.invalid, count),
             "unfinished": _mean(self.unfinished, count),
         }
 
 
-def _arguments(call: dict[str, Any]) -> Any:
-    return call["function"]["arguments"]
+def calls_of(record: Record) -> tuple[int, int]:
+    """(calls that were made, those of them that could not be run).
+
+    A chat log does not say which could: those that can't be read are counted.
+    """
+    calls = [call for m in record.messages for call in m.get("tool_calls") or ()]
+    if record.trajectory is not None:
+        return len(calls), record.trajectory.invalid_calls
+    arguments = [call["function"]["arguments"] for call in calls]
+    return len(calls), sum(isinstance(given, str) for given in arguments)
 
 
 def _is_unfinished(record: Record) -> bool:
     if record.trajectory is not None:
         return record.trajectory.truncated
-    return record.messages[-1]["role"] != "assistant" if record.messages else True
+    last = record.messages[-1] if record.messages else {"role": "nobody"}
+    return last["role"] != "assistant" or bool(last.get("tool_calls"))
 
 
 def _mean(total: float, count: int) -> float | None:
@@ -250,8 +264,8 @@ def _print_counted(path: Path, tallies: dict[str, Tally]) -> None:
     print(
         render.paragraph(
             f"{total} episodes; success is that of the {judged} whose task is known. "
-            "calls, unreadable: an episode; unfinished: share that ended without an "
-            "answer."
+            "calls that ran, and invalid ones: an episode. unfinished: share that ended "
+            "without an answer."
         )
     )
 
@@ -283,6 +297,7 @@ COMMAND = Command(
     (
         Option("--tasks", "judge with these; otherwise held-out ones", str, "FILE"),
         Option("--episodes", "sampled, a kind", whole(1), "N", SAMPLES),
+        Option("--max-turns", "assistant turns an episode", whole(1), "N", 5),
         Option("--seed", "of the sampled figure", whole(0), "N", 0),
         Option("--json", "print it as JSON"),
     ),

@@ -15,10 +15,10 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Any
 
-from agentic_rl.chat_log import masked
-from agentic_rl.messages import Message, from_openai
-from agentic_rl.numbers import is_finite
+from agentic_rl.chat_log import read_log
+from agentic_rl.messages import Message, flags
 from agentic_rl.trajectory import Trajectory
+from agentic_rl.values import excerpt, is_finite
 
 AROUND = ("step", "group", "advantage")
 LOG_FIELDS = ("messages", "task_id", "id", "reward", *AROUND)
@@ -34,6 +34,7 @@ class Record:
 
     trajectory  None for a chat log
     logprobs    None where nobody recorded one
+    odd         what is odd in it, in words
     unused      fields of a chat log that mean nothing here
     """
 
@@ -48,6 +49,7 @@ class Record:
     group: Hashable = None
     advantage: float | None = None
     reward: float | None = None
+    odd: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
 
     @property
@@ -64,7 +66,7 @@ def read_record(value: Any) -> Record:
         raise RecordError(f"expected an object, got {type(value).__name__}")
     if "trajectory" in value:
         if odd := sorted(set(value) - {"trajectory", *AROUND}):
-            raise RecordError(f"field {odd[0]!r} is not known")
+            raise RecordError(f"field {excerpt(odd[0])} is not known")
         return _ours(value["trajectory"], value)
     if "loss_mask" in value:
         return _ours(value, {})
@@ -84,23 +86,25 @@ def _ours(record: Any, around: dict[str, Any]) -> Record:
         trajectory,
         trajectory.task_id,
         reward=trajectory.reward,
+        odd=tuple(flags(trajectory.messages)),
         **_around(around),
     )
 
 
 def _chat_log(record: dict[str, Any]) -> Record:
-    messages = from_openai(record["messages"])
-    tokens, loss_mask, decision = masked(messages)
+    log = read_log(record["messages"])
+    unused = [key for key in record if key not in LOG_FIELDS]
     name = record.get("task_id", record.get("id"))
     return Record(
-        messages,
-        tokens,
-        loss_mask,
-        decision,
-        [None] * len(tokens),
+        log.messages,
+        log.tokens,
+        log.loss_mask,
+        log.decision,
+        [None] * len(log.tokens),
         task_id=None if name is None else str(name),
         reward=_number(record, "reward"),
-        unused=tuple(key for key in record if key not in LOG_FIELDS),
+        odd=tuple(log.odd),
+        unused=(*unused, *(f"messages: {key}" for key in log.unused)),
         **_around(record),
     )
 
@@ -108,9 +112,9 @@ def _chat_log(record: dict[str, Any]) -> Record:
 def _around(record: dict[str, Any]) -> dict[str, Any]:
     step, group = record.get("step"), record.get("group")
     if not (step is None or (type(step) is int and step >= 0)):
-        raise RecordError(f"step: expected a whole number, got {step!r:.60}")
+        raise RecordError(f"step: expected a whole number, got {excerpt(step)}")
     if not (group is None or isinstance(group, (str, int))):
-        raise RecordError(f"group: expected text or a number, got {group!r:.60}")
+        raise RecordError(f"group: expected text or a number, got {excerpt(group)}")
     return {
         "step": step,
         "group": group,
@@ -121,5 +125,5 @@ def _around(record: dict[str, Any]) -> dict[str, Any]:
 def _number(record: dict[str, Any], name: str) -> float | None:
     value = record.get(name)
     if value is not None and not is_finite(value):
-        raise RecordError(f"{name}: expected a number or null, got {value!r:.60}")
+        raise RecordError(f"{name}: expected a number or null, got {excerpt(value)}")
     return value

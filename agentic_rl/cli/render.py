@@ -67,7 +67,8 @@ def readable(encoding: str) -> Printable:
 
 def heading(title: str, right: str = "") -> str:
     """A title over a rule, with something at the right end of the line."""
-    line = title + right.rjust(WIDTH - len(title))
+    gap = " " if len(title) + len(right) < WIDTH else "\n"
+    line = title + gap + right.rjust(WIDTH - 1 - (len(title) if gap == " " else 0))
     return f"\n{line.rstrip()}\n{'=' * WIDTH}"
 
 
@@ -111,6 +112,11 @@ def _is_numeric(column: Sequence[str]) -> bool:
     )
 
 
+def setting(value: object) -> str:
+    """A setting's value in lower case: 0.5, group, true, none."""
+    return f"{value:g}" if type(value) is float else str(value).lower()
+
+
 def paragraph(text: str) -> str:
     """Text filled to the width."""
     return textwrap.fill(" ".join(text.split()), WIDTH)
@@ -118,40 +124,53 @@ def paragraph(text: str) -> str:
 
 def messages(conversation: Sequence[Message], printable: Printable = _ascii) -> str:
     """Every message and call of a conversation, thinking apart."""
-    return "\n".join(message_blocks(conversation, printable))
+    return "\n".join(text for _, text in message_blocks(conversation, printable))
 
 
 def message_blocks(
     conversation: Sequence[Message], printable: Printable = _ascii
-) -> Iterator[str]:
-    """The lines of each message or call."""
+) -> Iterator[tuple[Message, str]]:
+    """(message, its lines), one pair a message or call, in the order of the text."""
+    width = max([6, *(len(_short(name)) for name in _call_ids(conversation))])
     for message in conversation:
-        role = message["role"]
-        if thought := message.get("reasoning_content"):
-            yield _said(role, "thinks", thought, printable)
-        for call in message.get("tool_calls") or ():
-            function = call["function"]
-            arguments = function["arguments"]
-            if not isinstance(arguments, str):
-                arguments = json.dumps(arguments, ensure_ascii=False)
-            text = f"{function['name']}({arguments})"
-            yield _said(role, _short(call["id"]), text, printable)
+        role, calls = message["role"], message.get("tool_calls") or ()
+        said = [("thinks", message.get("reasoning_content"))]
+        answered = _short(message.get("tool_call_id", ""))
         content = message.get("content") or ""
-        if content or not message.get("tool_calls"):
-            answered = _short(message.get("tool_call_id", ""))
-            yield _said(role, answered, content, printable)
+        said.append((answered, content or (None if calls else "")))
+        for call in calls:
+            said.append((_short(call["id"]), _call_text(call["function"])))
+        for mark, text in said:
+            if text or (text is not None and mark != "thinks"):
+                label = f"{role:<9}  {_plain(mark):<{width}}  "
+                yield message, _folded(label, text, printable)
 
 
-def _said(role: str, mark: str, text: str, printable: Printable) -> str:
-    label = f"{role:<9}  {mark:<6}  "
-    first, *others = text.expandtabs(4).split("\n")
-    below = [wrapped(" " * len(label), line, printable) for line in others]
-    return "\n".join([wrapped(label, first, printable), *below])
+def _call_ids(conversation: Sequence[Message]) -> Iterator[str]:
+    for message in conversation:
+        yield from (call["id"] for call in message.get("tool_calls") or ())
+
+
+def _call_text(function: dict[str, Any]) -> str:
+    arguments = function["arguments"]
+    if not isinstance(arguments, str):
+        arguments = json.dumps(arguments, ensure_ascii=False)
+    return f"{function['name']}({arguments})"
 
 
 def _short(name: str) -> str:
     """A long id by its ends: it must leave room for the text."""
     return name if len(name) <= 12 else f"{name[:5]}..{name[-5:]}"
+
+
+def _plain(text: str) -> str:
+    return "".join(map(_ascii, text))
+
+
+def _folded(label: str, text: str, printable: Printable) -> str:
+    first, *others = text.expandtabs(4).split("\n")
+    below = [wrapped(" " * len(label), line, printable) for line in others]
+    return "\n".join([wrapped(label, first, printable), *below])
 
 
 TOKENS_HEAD = f"{'tokens':<9}  mask  {'log pi':<7}  what they are"

@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 from agentic_rl.cli import render
 from agentic_rl.cli.arguments import Command, Operand, Option, Values, whole
 from agentic_rl.cli.records import Record, read_record
+from agentic_rl.cli.runs import TRAJECTORIES
 from agentic_rl.cli.storage import BadLines, stream
 from agentic_rl.cli.terminal import encoding, paint
-from agentic_rl.messages import flags
 from agentic_rl.tokens import IM_START
 
 MAX_PEERS = 64  # of a group that are listed
 HEAD = ("line", "task", "step", "group", "turns", "trained", "reward", "advant.", "end")
-WIDTHS = (6, -18, 5, 5, 5, 9, 8, 8, -9)  # of the list's columns; text is to the left
+WIDTHS = (6, -17, 5, 5, 5, 9, 8, 8, -9)  # of the list's columns; text is to the left
 
 Chosen = Iterator[tuple[int, Record | None]]  # (line, its episode, None if it is bad)
 
@@ -27,6 +27,8 @@ Chosen = Iterator[tuple[int, Record | None]]  # (line, its episode, None if it i
 def main(values: Values) -> int:
     """Print the file's episodes; the exit status is 1 if some lines were bad."""
     path = Path(values["operands"][0])
+    if path.is_dir():
+        path /= TRAJECTORIES
     bad = BadLines(path)
     chosen = chosen_records(path, values, bad)
     if values["json"]:
@@ -46,9 +48,7 @@ def main(values: Values) -> int:
 def chosen_records(path: Path, values: Values, bad: BadLines) -> Chosen:
     """The episodes that were asked for, and the bad lines among them."""
     first, last = values["line"] or (1, None)
-    for line, record in stream(path, read_record, bad, first):
-        if last is not None and line > last:
-            return
+    for line, record in stream(path, read_record, bad, first, last):
         if record is None or _is_chosen(record, values):
             yield line, record
 
@@ -98,11 +98,13 @@ def as_json(record: Record) -> dict[str, Any]:
 
 def show_list(chosen: Chosen) -> int:
     """A row an episode; the last line that was read."""
-    last = 0
-    print(paint(_row(HEAD), "bold"))
+    last, shown = 0, 0
     for last, record in chosen:
         if record is not None:
+            if not shown:
+                print(paint(_row(HEAD), "bold"))
             print(_row(_cells(last, record)))
+            shown += 1
     return last
 
 
@@ -110,21 +112,23 @@ def _cells(line: int, record: Record) -> tuple[str, ...]:
     end = record.trajectory.finish_reason if record.trajectory else "-"
     return (
         str(line),
-        _fitting(record.task_id or "-", 18),
+        _fitting(record.task_id or "-", 17),
         _or_dash(record.step),
         _fitting(_or_dash(record.group), 5),
         str(sum(message["role"] == "assistant" for message in record.messages)),
         f"{sum(record.loss_mask)}/{len(record.tokens)}",
-        _or_dash(record.reward),
-        _or_dash(record.advantage),
+        _number(record.reward),
+        _number(record.advantage),
         (end or "-").removeprefix("invalid_"),
     )
 
 
 def _or_dash(value: Any) -> str:
-    if isinstance(value, float):
-        return render.number(value)
     return "-" if value is None else str(value)
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else render.number(value)
 
 
 def _fitting(text: str, width: int) -> str:
@@ -156,11 +160,11 @@ def show_full(path: Path, chosen: Chosen, values: Values) -> int:
         if values["step"]:
             if not walk(record):
                 break
-            continue
-        print()
-        show_messages(record)
-        print()
-        show_tokens(record, 0, len(record.tokens))
+        else:
+            print()
+            show_messages(record.messages)
+            print()
+            show_tokens(record, 0, len(record.tokens))
         if values["line"] and values["line"][0] == values["line"][1]:
             show_group(path, record)
     return last
@@ -183,6 +187,7 @@ def facts(record: Record) -> Iterator[str]:
     parts = trajectory.breakdown if trajectory else {}
     paid = " + ".join(f"{name} {value:g}" for name, value in parts.items())
     reward = "nobody scored it" if record.reward is None else f"{record.reward:g}"
+    yield f"task: {record.task_id or 'unknown'}"
     yield f"reward: {reward}" + (f" = {paid}" if paid else "")
     if record.advantage is not None:
         yield f"advantage: {render.number(record.advantage)}"
@@ -190,23 +195,17 @@ def facts(record: Record) -> Iterator[str]:
         yield "a chat log: tokens are those of the course's template, log pi is unknown"
     else:
         yield f"end: {trajectory.finish_reason}"
-    for odd in flags(record.messages):
+    for odd in record.odd:
         yield f"odd: {odd}"
     if record.unused:
         yield f"fields not used: {', '.join(record.unused)}"
 
 
-def show_messages(record: Record) -> None:
-    """The conversation, what the assistant wrote in the colour of mask 1."""
+def show_messages(messages: list[dict[str, Any]]) -> None:
+    """A conversation, what the assistant wrote in the colour of mask 1."""
     printable = render.readable(encoding())
-    for message in record.messages:
-        _print_message(message, printable)
-
-
-def _print_message(message: dict[str, Any], printable: render.Printable) -> None:
-    ours = message["role"] == "assistant"
-    for block in render.message_blocks([message], printable):
-        print(paint(block, "green") if ours else block)
+    for message, block in render.message_blocks(messages, printable):
+        print(paint(block, "green") if message["role"] == "assistant" else block)
 
 
 def show_tokens(record: Record, first: int, last: int) -> None:
@@ -238,7 +237,7 @@ def show_group(path: Path, record: Record) -> None:
     for number, other in stream(path, read_peer, BadLines(path)):
         if other is not None and other.peers == record.peers and len(rows) < MAX_PEERS:
             choices = render.choices(other.trajectory) if other.trajectory else ""
-            cells = _or_dash(other.reward), _or_dash(other.advantage)
+            cells = _number(other.reward), _number(other.advantage)
             rows.append((str(number), *cells, choices))
     print(f"\n{paint('its group: ' + _group(record), 'bold')}")
     print(f"{'line':>6} {'reward':>8} {'advant.':>8}  choices")
@@ -290,34 +289,36 @@ def _turn_title(record: Record, number: int) -> str:
 def walk(record: Record) -> bool:
     """Show the episode turn by turn; False if the reader has seen enough."""
     asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
-    printable = render.readable(encoding())
-    for turn in turns(record):
+    parts = turns(record)
+    for number, turn in enumerate(parts, 1):
         print(f"\n{paint(turn.title, 'bold')}")
-        for message in turn.messages:
-            _print_message(message, printable)
+        show_messages(turn.messages)
         show_tokens(record, turn.first, turn.last)
-        if asks:
-            try:
-                if input("-- Enter: go on, q: stop -- ").strip().lower() == "q":
-                    return False
-            except EOFError:
-                return False
+        if asks and number < len(parts) and not _goes_on():
+            return False
     return True
+
+
+def _goes_on() -> bool:
+    try:
+        return input("-- Enter: go on, q: stop -- ").strip().lower() != "q"
+    except EOFError:
+        print()
+        return False
 
 
 COMMAND = Command(
     "show",
     "trajectories: messages, tokens, mask, decisions, reward, group",
     "Show the episodes of a file of JSON lines: what train writes, trajectories alone, or "
-    "OpenAI-style chat logs. A row an episode; in full with --line or --full. Tokens of "
-    "mask 1 are what a trainer would train on. Bad lines are counted and named, and make "
-    "the exit status 1. The file may be of any size.",
+    'OpenAI-style chat logs: {"messages": [...]}, where task_id, reward, step, group and '
+    "advantage may stand too. A row an episode; in full with --line or --full. Tokens of "
+    "mask 1 are what a trainer would train on; a message of weight 0 is not. Bad lines "
+    "are counted and named, and make the exit status 1. The file may be of any size.",
     main,
-    Operand("FILE", "trajectories or chat logs, JSON lines"),
+    Operand("FILE", "JSON lines, a folder of train, or - for standard input"),
     (
-        Option(
-            "--line", "this line in full, or these, with its group", read_lines, "N"
-        ),
+        Option("--line", "this line in full, with its group; or N-M", read_lines, "N"),
         Option("--full", "every episode in full"),
         Option("--step", "turn by turn; on a terminal, Enter goes on"),
         Option("--task", "only episodes of this task", str, "ID"),

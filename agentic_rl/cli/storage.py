@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 import textwrap
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, BinaryIO, TypeVar
 
 from agentic_rl.messages import MessageError, parse_json
 from agentic_rl.tasks import Task, TaskError, read_tasks
@@ -16,7 +18,8 @@ from agentic_rl.tool_math import check_fair
 DATA = Path(__file__).resolve().parents[1] / "data"
 TRAINING, HELD_OUT = DATA / "train.jsonl", DATA / "held_out.jsonl"
 MAX_LINE = 1 << 24  # bytes; a longer line is bad, and is never held in memory
-MAX_LISTED = 10  # bad lines whose reason is kept
+MAX_REASONS = 10  # of bad lines, that are kept
+MAX_RANGES = 100  # of bad lines
 
 Read = TypeVar("Read")
 
@@ -36,7 +39,7 @@ def load(name: str) -> Any:
 def read_text(path: Path) -> str:
     """A whole file as text. Raises FileError."""
     try:
-        return path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise FileError(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -71,19 +74,21 @@ class BadLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = 0
+        self._last = ""
         self.reasons: list[str] = []
         self.ranges: list[
             list[int]
         ] = []  # [first, last] of lines that follow each other
 
     def add(self, line: int, reason: str) -> None:
-        """One more bad line."""
+        """One more bad line. A reason is kept once while it repeats itself."""
         self.count += 1
-        if len(self.reasons) < MAX_LISTED:
+        if len(self.reasons) < MAX_REASONS and reason != self._last:
             self.reasons.append(f"{self.path}:{line}: {reason}")
+        self._last = reason
         if self.ranges and self.ranges[-1][1] == line - 1:
             self.ranges[-1][1] = line
-        elif len(self.ranges) < 100 * MAX_LISTED:
+        elif len(self.ranges) < MAX_RANGES:
             self.ranges.append([line, line])
 
     def summary(self, lines: int) -> str:
@@ -100,18 +105,23 @@ class BadLines:
 
 
 def stream(
-    path: Path, read: Callable[[Any], Read], bad: BadLines, first: int = 1
+    path: Path,
+    read: Callable[[Any], Read],
+    bad: BadLines,
+    first: int = 1,
+    last: int | None = None,
 ) -> Iterator[tuple[int, Read | None]]:
     """(line number, what ``read`` makes of its JSON, or None) of each line not blank.
 
-    One line at a time is in memory; those before ``first`` are passed over. A line that
-    is no JSON, or that ``read`` refuses with a ValueError, is noted in ``bad``. Raises
-    FileError if the file can't be read.
+    One line at a time is in memory; those before ``first`` are passed over, those after
+    ``last`` are not looked at. A line that is no JSON, or that ``read`` refuses with a
+    ValueError, is noted in ``bad``. The path "-" is standard input. Raises FileError if
+    the file can't be read.
     """
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             number = 0
-            while line := file.readline(MAX_LINE):
+            while number != last and (line := file.readline(MAX_LINE)):
                 number += 1
                 if line.strip() and number >= first:
                     try:
@@ -126,16 +136,19 @@ def stream(
         raise FileError(f"{path}: {error.strerror}") from None
 
 
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    if str(path) == "-":
+        return nullcontext(sys.stdin.buffer)
+    return path.open("rb")
+
+
 def _parsed(line: bytes) -> Any:
     if len(line) >= MAX_LINE and not line.endswith(b"\n"):
         raise FileError(f"longer than {MAX_LINE} bytes")
     try:
-        text = line.decode("utf-8")
+        return parse_json(line.decode("utf-8-sig"))
     except UnicodeDecodeError:
         raise FileError("not UTF-8 text") from None
-    if text.startswith("\ufeff"):
-        raise FileError("starts with a byte order mark; save it without")
-    return parse_json(text)
 
 
 # ------------------------------------------------------------------ writing

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ from agentic_rl.objective import ObjectiveError
 from agentic_rl.reward import MEASURES, REWARDS, Reward, RewardError, Term
 
 DEFAULT = Config()
+KL = ("kl_weight", "kl_place", "kl_estimator")
 LOG = {
     "reward": "reward",
     "success": "success",
@@ -136,13 +139,21 @@ def _resumed(values: Values) -> runs.Run:
 
 def convention_of(values: Values) -> Convention:
     """The preset with the switches that were turned. Raises UsageError."""
-    switches = dict(values["set"])
-    for key in ("kl_weight", "kl_place", "kl_estimator"):
-        if values[key] is not None:
-            switches[key] = values[key]
-    switches |= values["clip"] or {}
+    turned = [*values["set"], *(values["clip"] or {}).items()]
+    turned += [(key, values[key]) for key in KL if values[key] is not None]
+    names = [name for name, _ in turned]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UsageError(f"--set: {twice[0]}: is set twice")
+    switches = dict(turned)
+    preset = PRESETS[values["convention"]]
+    place = switches.get("kl_place", preset.kl_place)
+    weight = switches.get("kl_weight", preset.kl_weight)
+    without_place = weight != 0 and place == "none"
+    without_weight = weight == 0 and switches.get("kl_place", "none") != "none"
+    if without_place or without_weight:
+        raise UsageError("--kl-weight: above 0 and a --kl-place go together")
     try:
-        return PRESETS[values["convention"]].but(**switches)
+        return preset.but(**switches)
     except ConventionError as error:
         raise UsageError(f"convention: {error}") from None
 
@@ -173,7 +184,9 @@ def read_clip(text: str) -> dict[str, Any]:
 
 def read_switch(text: str) -> tuple[str, Any]:
     """SWITCH=VALUE -> (switch, value), the value of the type that the switch has."""
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise ValueError(f"expected SWITCH=VALUE, got {text!r}")
     if name not in SWITCHES:
         raise ValueError(
             f"{name!r} is no switch; see {program()} conventions --switches"
@@ -190,7 +203,9 @@ def read_switch(text: str) -> tuple[str, Any]:
 
 def read_term(text: str) -> Term:
     """MEASURE=WEIGHT[,if-right][,cap=N] -> a term of that name."""
-    name, _, rest = text.partition("=")
+    name, equals, rest = text.partition("=")
+    if not equals:
+        raise ValueError(f"expected MEASURE=WEIGHT, got {text!r}")
     weight, *marks = rest.split(",")
     if name not in MEASURES:
         raise ValueError(f"expected one of {', '.join(MEASURES)}, got {name!r}")
@@ -246,19 +261,38 @@ def milestones(steps: int, count: int = 10) -> list[int]:
     return sorted({1, *on_the_way} - {0}) if steps else []
 
 
+def notes(config: Config) -> Iterator[str]:
+    """What a reader of this run's log should know."""
+    convention = config.convention
+    if convention.aggregation != COURSE.aggregation:
+        yield (
+            f"The loss is a mean ({convention.aggregation}), not the course's sum over an "
+            "episode: steps are shorter, so another --learning-rate fits."
+        )
+    has_peers = convention.baseline in ("group_mean", "leave_one_out")
+    if config.group_size == 1 and has_peers and convention.group_of_one == "zero":
+        yield "A group of one has nothing to compare with: every advantage is 0."
+
+
 def _print_text(run: runs.Run, state: State) -> None:
-    config, folder = run.settings.config, run.folder
+    config, folder = run.settings.config, shlex.quote(str(run.folder))
     done = f"{state.update} of {config.updates} steps"
-    print(render.heading(f"{folder}: {done}", f"convention {config.convention.name}"))
+    title = f"{run.folder}: {done}"
+    print(render.heading(title, f"convention {config.convention.name}"))
     if state.metrics:
         print(render.training_log(state.metrics, LOG, milestones(state.update), "step"))
-    print(f"\nwrote {', '.join(sorted(path.name for path in folder.iterdir()))}")
+    for note in notes(config):
+        print("\n" + render.paragraph(note))
+    written = sorted(path.name for path in run.folder.iterdir())
+    print("\n" + render.paragraph(f"wrote {', '.join(written)}"))
     if state.update < config.updates:
         print(f"\nStopped; go on with:\n  {program()} train --resume {folder}")
         return
-    print(f"\nNext:\n  {program()} evaluate {folder}")
-    if (folder / runs.TRAJECTORIES).stat().st_size:
-        print(f"  {program()} show {folder / runs.TRAJECTORIES}")
+    own = (run.folder / runs.TASKS).read_bytes() != TRAINING.read_bytes()
+    judges = f" --tasks {shlex.quote(str(run.folder / runs.TASKS))}" if own else ""
+    print(f"\nNext:\n  {program()} evaluate {folder}{judges}")
+    if (run.folder / runs.TRAJECTORIES).stat().st_size:
+        print(f"  {program()} show {folder}")
 
 
 def _print_json(run: runs.Run, state: State) -> None:
@@ -348,9 +382,14 @@ COMMAND = Command(
     "train",
     "train a policy on tasks, into a folder",
     "Train a softmax policy on Tool-Math tasks: sample groups of episodes, score them, "
-    "compare each with its group, take a step; again. The folder gets metrics.jsonl, "
-    "trajectories.jsonl and policy.json. Ctrl-C leaves a folder that can be resumed, and "
-    "what comes out is the same as without the break.",
+    "compare each with its group, take a step; again. The folder gets the metrics, the "
+    "trajectories, the policy, and what it takes to go on: Ctrl-C leaves a folder that "
+    "can be resumed, and what comes out is the same as without the break.\n\n"
+    'A task is {"id", "question", "expression", "answer"}, all text, the answer exactly '
+    "what the calculator gives. Its kind is read from the question: a sum of single "
+    "digits (What is 3 + 4?) is easy, any other arithmetic written out with + - * / is "
+    'hard, and a question without arithmetic is a lookup: it needs "item" and "prices" '
+    'too, and "price" in its expression. A question must not give its answer away.',
     main,
     Operand("TASKS", "JSON lines; without it, the tasks that ship", 0),
     OPTIONS,

@@ -93,9 +93,9 @@ def ours(config: Config, tape: Tape | None = None) -> Table:
 
 
 def naive(module: ModuleType, config: Config, tape: Tape | None = None) -> Table:
-    """One decision at a time: the draws, and their order, are ours without a tape."""
+    """One decision at a time. With a tape, our generator draws, in our order."""
     state = start(config)
-    learner = module.Learner(state.policy, config, state.rng.random)
+    learner = module.Learner(state.policy, config, state.rng.random if tape else None)
     shared.train(learner, shared.batches(TASKS, config, state.rng), config)
     return learner.table()
 

@@ -23,16 +23,23 @@ class Decision(NamedTuple):
 
 
 class Learner:
-    """``logits`` (S, A): one row a state; ``draw`` gives one number in [0, 1)."""
+    """``logits`` (S, A): one row a state.
+
+    ``draw`` gives one number in [0, 1) a decision; without it, the library draws.
+    """
 
     def __init__(
-        self, policy: SoftmaxPolicy, config: Config, draw: Callable[[], float]
+        self,
+        policy: SoftmaxPolicy,
+        config: Config,
+        draw: Callable[[], float] | None = None,
     ):
         self.rows = {state: row for row, state in enumerate(policy.logits)}
         self.actions = policy.actions
         self.logits = np.array(list(policy.logits.values()))
         self.config = config
         self.draw = draw
+        self.generator = np.random.default_rng(config.seed)
 
     def play(self, tasks: Iterable[Task]) -> tuple[list[Episode], list[Decision]]:
         """Episode after episode."""
@@ -52,9 +59,13 @@ class Learner:
     def sample(self, state: int) -> tuple[int, float]:
         """(action, its log-prob)."""
         log_probs = log_softmax(self.logits[state])
-        reached = np.cumsum(np.exp(log_probs))
-        action = int(np.searchsorted(reached, self.draw(), side="right"))
-        action = min(action, len(reached) - 1)  # the shares may end a hair under one
+        probs = np.exp(log_probs)
+        if self.draw is None:
+            action = int(self.generator.choice(len(probs), p=probs))
+        else:
+            reached = np.cumsum(probs)
+            reached[-1] = 1.0  # the shares may end a hair under one
+            action = int(np.searchsorted(reached, self.draw(), side="right"))
         return action, float(log_probs[action])
 
     def improve(

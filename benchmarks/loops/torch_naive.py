@@ -1,4 +1,4 @@
-"""PyTorch, one decision at a time: log_softmax of a row, a draw; autograd does the rest."""
+"""PyTorch, one decision at a time: a Categorical, a draw; autograd does the rest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import torch
+from torch.distributions import Categorical
 
 from agentic_rl.agent_loop import Episode
 from agentic_rl.grpo import Config
@@ -23,10 +24,16 @@ class Decision(NamedTuple):
 
 
 class Learner:
-    """``logits`` (S, A): one row a state; ``draw`` gives one number in [0, 1)."""
+    """``logits`` (S, A): one row a state.
+
+    ``draw`` gives one number in [0, 1) a decision; without it, the library draws.
+    """
 
     def __init__(
-        self, policy: SoftmaxPolicy, config: Config, draw: Callable[[], float]
+        self,
+        policy: SoftmaxPolicy,
+        config: Config,
+        draw: Callable[[], float] | None = None,
     ):
         self.rows = {state: row for row, state in enumerate(policy.logits)}
         self.actions = policy.actions
@@ -35,6 +42,7 @@ class Learner:
         self.optimizer = torch.optim.SGD([self.logits], lr=config.learning_rate)
         self.config = config
         self.draw = draw
+        torch.manual_seed(config.seed)
 
     def play(self, tasks: Iterable[Task]) -> tuple[list[Episode], list[Decision]]:
         """Episode after episode."""
@@ -54,11 +62,14 @@ class Learner:
     @torch.no_grad()
     def sample(self, state: int) -> tuple[int, float]:
         """(action, its log-prob)."""
-        log_probs = torch.log_softmax(self.logits[state], dim=0)
-        reached = torch.cumsum(torch.exp(log_probs), dim=0)
-        action = int(torch.searchsorted(reached, self.draw(), right=True))
-        action = min(action, len(reached) - 1)  # the shares may end a hair under one
-        return action, float(log_probs[action])
+        policy = Categorical(logits=self.logits[state])
+        if self.draw is None:
+            action = policy.sample()
+        else:
+            reached = torch.cumsum(policy.probs, dim=0)
+            reached[-1] = 1.0  # the shares may end a hair under one
+            action = torch.searchsorted(reached, self.draw(), right=True)
+        return int(action), float(policy.log_prob(action))
 
     def improve(
         self, decisions: Sequence[Decision], advantages: Sequence[float]
@@ -69,8 +80,8 @@ class Learner:
         for _ in range(self.config.epochs):
             loss = torch.zeros((), dtype=torch.float64)
             for episode, state, action, old in decisions:
-                log_probs = torch.log_softmax(self.logits[state], dim=0)
-                ratio = torch.exp(log_probs[action] - old)
+                policy = Categorical(logits=self.logits[state])
+                ratio = torch.exp(policy.log_prob(torch.tensor(action)) - old)
                 surrogate = ratio * advantages[episode]
                 clipped = torch.clamp(ratio, low, high) * advantages[episode]
                 loss = loss - torch.min(surrogate, clipped)

@@ -277,8 +277,10 @@ def task_files(text: str) -> str:
     try:
         found = tasks.read_tasks(lines, "mine")
     except TaskError as error:
-        assert str(error).startswith("mine:")
-        return refused(error)
+        told = str(error).split("\n")  # a problem a line, ten at most
+        assert 1 <= len(told) <= tasks.MAX_PROBLEMS
+        assert all(line.startswith("mine:") for line in told)
+        return [refused(TaskError(line)) for line in told][0]
     written = [reference.strict_json(line) for line in lines if line.strip()]
     assert len(found) == len(written) == len({task.id for task in found})
     for task, record in zip(found, written):

@@ -10,9 +10,9 @@ from fractions import Fraction
 from agentic_rl.advantage import AdvantageError, group_advantages, spread
 from agentic_rl.conventions import COURSE, PRESETS, ConventionError
 from agentic_rl.grpo import Config
-from agentic_rl.numbers import is_finite
 from agentic_rl.objective import ObjectiveError, policy_loss
 from agentic_rl.policy import PolicyError, SoftmaxPolicy
+from agentic_rl.values import is_finite
 
 HUGE = int(sys.float_info.max)  # the largest number that a float holds
 NUMBERS = (0, -3, 0.5, -0.0, 5e-324, sys.float_info.max, HUGE, -HUGE)
