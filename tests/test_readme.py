@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
 import re
 import runpy
@@ -19,15 +17,30 @@ from agentic_rl.evaluation import ByKind, as_reports, mean_report
 from agentic_rl.golden import GOLDEN_NAMES, golden_group
 from agentic_rl.tasks import KINDS
 from agentic_rl.variants import EXPERIMENTS
+from tests.pages import (
+    FULL_WIDTH,
+    HAN,
+    MACHINE,
+    NAMES,
+    ROOT,
+    SECTION,
+    code_blocks,
+    headings,
+    links,
+    printed,
+    prose,
+    read,
+    tables,
+    title,
+    values,
+)
 
-ROOT = Path(__file__).resolve().parents[1]
 SCRIPTS = {
     "00_toy_mdp": "toy_policy_update.py",
     "01_tool_math_agent": "tool_math_agent.py",
     "02_grpo_tool_agent": "grpo_tool_agent.py",
 }
 FOLDERS = (ROOT, *(ROOT / "examples" / name for name in SCRIPTS))
-NAMES = ("README.md", "README.en.md")
 PAGES = [
     *(tuple(folder / name for name in NAMES) for folder in FOLDERS),
     *(
@@ -36,19 +49,6 @@ PAGES = [
     ),
 ]
 COMMANDS = "python3 -m agentic_rl\npython3 -m unittest discover -s tests\n"
-
-CODE = re.compile(r"^```[a-z]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-NUMBER = re.compile(r"\d+\.\d+")
-VERSION = re.compile(r"Python \d+\.\d+")
-SECTION = re.compile(r"\b0\d\.\d+\b")
-MACHINE = re.compile(r"/(?:home|root|Users|tmp|work|mnt|opt|usr)\b|[A-Z]:\\|~/|file://")
-FULL_WIDTH = re.compile(r"[\u3000-\u303f\uff00-\uffef]")
-HAN = re.compile(r"[\u4e00-\u9fff]")
-
-
-def read(path: Path) -> str:
-    """The text of a README."""
-    return path.read_text(encoding="utf-8")
 
 
 def pages() -> list[tuple[Path, str]]:
@@ -59,49 +59,6 @@ def pages() -> list[tuple[Path, str]]:
 def pairs() -> list[tuple[str, str]]:
     """(Chinese, English) of each page."""
     return [(read(chinese), read(english)) for chinese, english in PAGES]
-
-
-def code_blocks(text: str) -> list[str]:
-    """What stands between the fences."""
-    return CODE.findall(text)
-
-
-def prose(text: str) -> str:
-    """The text without its code blocks."""
-    return CODE.sub("", text)
-
-
-def title(text: str) -> str:
-    """Which page a failure is about."""
-    return text.splitlines()[0]
-
-
-def headings(text: str) -> list[str]:
-    """The marks of the headings: their levels, in order."""
-    return re.findall(r"^(#+) ", prose(text), re.MULTILINE)
-
-
-def tables(text: str) -> list[list[list[str]]]:
-    """Each table as rows of cells; the line under the head is left out."""
-    found: list[list[list[str]]] = [[]]
-    for line in prose(text).splitlines():
-        if not line.startswith("|"):
-            found.append([])
-        elif not re.fullmatch(r"[|:\- ]+", line):
-            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
-    return [table for table in found if table]
-
-
-def links(text: str) -> list[str]:
-    """The targets of the links."""
-    return re.findall(r"\]\(([^)]+)\)", text)
-
-
-def printed(main) -> str:
-    """What a program's main prints."""
-    with contextlib.redirect_stdout(io.StringIO()) as page:
-        main()
-    return page.getvalue()
 
 
 def chapter(name: str) -> str:
@@ -118,14 +75,6 @@ def chapter(name: str) -> str:
                 rows = stored[experiment][variant.name]
                 module["DONE"][variant.reward, variant.config(0)] = as_reports(rows[0])
     return printed(module["main"])
-
-
-def values(text: str) -> set[float]:
-    """The numbers with a decimal point, without signs; no versions, no section numbers."""
-    return {
-        float(number)
-        for number in NUMBER.findall(SECTION.sub("", VERSION.sub("", text)))
-    }
 
 
 class BothLanguages(unittest.TestCase):
