@@ -56,6 +56,11 @@ def tables(text: str) -> list[list[list[str]]]:
     return [table for table in found if table]
 
 
+def shapes(text: str) -> list[list[int]]:
+    """Of each table, the number of cells in each row."""
+    return [[len(row) for row in table] for table in tables(text)]
+
+
 def links(text: str) -> list[str]:
     """The targets of the links."""
     return re.findall(r"\]\(([^)]+)\)", text)

@@ -4,9 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import io
+import tempfile
+import unittest
+from pathlib import Path
 from typing import NamedTuple
 
 from agentic_rl import cli
+
+
+class InFolder(unittest.TestCase):
+    """Each test has a folder of its own, which is gone afterwards."""
+
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = Path(scratch.name)
 
 
 class Done(NamedTuple):

@@ -30,6 +30,7 @@ from tests.pages import (
     printed,
     prose,
     read,
+    shapes,
     tables,
     title,
     values,
@@ -88,11 +89,7 @@ class BothLanguages(unittest.TestCase):
 
     def test_tables_of_the_same_shape(self):
         for chinese, english in pairs():
-            shapes = [
-                [[len(row) for row in table] for table in tables(text)]
-                for text in (chinese, english)
-            ]
-            self.assertEqual(*shapes, title(english))
+            self.assertEqual(shapes(chinese), shapes(english), title(english))
 
     def test_the_same_lists_and_questions(self):
         for chinese, english in pairs():

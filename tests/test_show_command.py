@@ -7,10 +7,8 @@ import io
 import json
 import os
 import re
-import tempfile
 import tracemalloc
 import unittest
-from pathlib import Path
 from unittest import mock
 
 from agentic_rl import cli
@@ -22,7 +20,7 @@ from agentic_rl.messages import MessageError, to_openai
 from agentic_rl.scripted import SCRIPTED
 from agentic_rl.tasks import generate
 from agentic_rl.trajectory import TrajectoryError
-from tests.support import command
+from tests.support import InFolder, command
 
 GOLDEN = golden_group()
 WEATHER = [
@@ -47,11 +45,9 @@ WEATHER = [
 ]
 
 
-class Files(unittest.TestCase):
+class Files(InFolder):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
+        super().setUp()
         self.path = self.folder / "episodes.jsonl"
 
     def write(self, *records: object) -> None:

@@ -23,14 +23,10 @@ from agentic_rl.cli.storage import (
     write,
 )
 from agentic_rl.tasks import KINDS, kind_of
+from tests.support import InFolder
 
 
-class Folder(unittest.TestCase):
-    def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
-
+class Folder(InFolder):
     def file(self, content: bytes) -> Path:
         path = self.folder / "file.jsonl"
         path.write_bytes(content)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import tempfile
 import unittest
 from pathlib import Path
 from unittest import mock
@@ -23,7 +22,7 @@ from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.reward import COURSE_REWARD, MEASURES, REWARDS
 from agentic_rl.tasks import generate, write_tasks
 from agentic_rl.trajectory import Trajectory
-from tests.support import command
+from tests.support import InFolder, command
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -38,11 +37,9 @@ def lines(path: Path) -> list[dict]:
     return [json.loads(line) for line in path.read_text().splitlines()]
 
 
-class Folders(unittest.TestCase):
+class Folders(InFolder):
     def setUp(self):
-        scratch = tempfile.TemporaryDirectory()
-        self.addCleanup(scratch.cleanup)
-        self.folder = Path(scratch.name)
+        super().setUp()
         self.out = self.folder / "run"
 
     def train(self, *arguments: object, out: Path | None = None):

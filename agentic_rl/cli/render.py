@@ -263,6 +263,18 @@ def logit_step(
     return table(head, rows)
 
 
+LOG = {  # metric of a run -> its heading
+    "reward": "reward",
+    "success": "success",
+    "calls": "calls",
+    "invalid": "invalid",
+    "informative": "inform.",
+    "entropy": "entropy",
+    "kl_reference": "KL(ref)",
+    "largest_ratio": "max ratio",
+}
+
+
 def training_log(
     metrics: Sequence[Mapping[str, float]],
     columns: Mapping[str, str],

@@ -222,18 +222,8 @@ def closed_loop() -> State:
 
     state = train(training_tasks(), config, on_update=show)
     progress.clear()
-    columns = {
-        "reward": "reward",
-        "success": "success",
-        "calls": "calls",
-        "invalid": "invalid",
-        "informative": "inform.",
-        "entropy": "entropy",
-        "kl_reference": "KL(ref)",
-        "largest_ratio": "max ratio",
-    }
     shown = (1, 5, 10, 20, 30, 40, 50, config.updates)
-    print(render.training_log(state.metrics, columns, shown))
+    print(render.training_log(state.metrics, render.LOG, shown))
     print()
     print(
         render.paragraph(

@@ -41,16 +41,6 @@ from agentic_rl.reward import MEASURES, REWARDS, Reward, RewardError, Term
 
 DEFAULT = Config()
 KL = ("kl_weight", "kl_place", "kl_estimator")
-LOG = {
-    "reward": "reward",
-    "success": "success",
-    "calls": "calls",
-    "invalid": "invalid",
-    "informative": "inform.",
-    "entropy": "entropy",
-    "kl_reference": "KL(ref)",
-    "largest_ratio": "max ratio",
-}
 
 
 def main(values: Values) -> int:
@@ -279,8 +269,8 @@ def _print_text(run: runs.Run, state: State) -> None:
     done = f"{state.update} of {config.updates} steps"
     title = f"{run.folder}: {done}"
     print(render.heading(title, f"convention {config.convention.name}"))
-    if state.metrics:
-        print(render.training_log(state.metrics, LOG, milestones(state.update), "step"))
+    if steps := milestones(state.update):
+        print(render.training_log(state.metrics, render.LOG, steps, "step"))
     for note in notes(config):
         print("\n" + render.paragraph(note))
     written = sorted(path.name for path in run.folder.iterdir())
