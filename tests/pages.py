@@ -13,7 +13,7 @@ NAMES = ("README.md", "README.en.md")
 
 CODE = re.compile(r"^```[a-z]*\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 NUMBER = re.compile(r"\d+\.\d+")
-VERSION = re.compile(r"Python \d+\.\d+")
+VERSION = re.compile(r"Python \d+\.\d+|\b\d+\.\d+\.\d+\b|arXiv:? ?\d{4}\.\d{5}")
 SECTION = re.compile(r"\b0\d\.\d+\b")
 MACHINE = re.compile(r"/(?:home|root|Users|tmp|work|mnt|opt|usr)\b|[A-Z]:\\|~/|file://")
 FULL_WIDTH = re.compile(r"[\u3000-\u303f\uff00-\uffef]")
