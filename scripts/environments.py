@@ -21,6 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 LOCKS = {
     "checks": ROOT / "checks" / "requirements.txt",
+    "notebooks": ROOT / "requirements.txt",
     "peers": ROOT / "benchmarks" / "requirements.txt",
 }
 DONE = "installed"  # the file that says that a folder is complete
@@ -50,6 +51,13 @@ def python(name: str) -> str:
         subprocess.run([*pip, "--quiet", "-r", str(lock)], check=True, stdout=2)
         (folder / DONE).touch()
     return str(program)
+
+
+def enter(name: str) -> None:
+    """Start this program again in the environment, unless it runs there already."""
+    interpreter = python(name)
+    if Path(sys.executable) != Path(interpreter):
+        raise SystemExit(subprocess.run([interpreter, *sys.argv]).returncode)
 
 
 def main() -> int:

@@ -1,0 +1,243 @@
+"""Build the notebooks of the chapters, in both languages, with their outputs.
+
+    python3 scripts/build_notebooks.py                 build and execute all of them
+    python3 scripts/build_notebooks.py --no-execute    build them without outputs
+    python3 scripts/build_notebooks.py --check         build again, exit 1 on a difference
+    ... 00_toy_mdp                                     only the named chapters
+
+A notebook is made of its prose, ``examples/NN_name/notebook.md`` or ``notebook.en.md``,
+and of code that stands elsewhere. In the prose, a fence says what becomes a code cell:
+
+    ```python source              the source of functions and classes, by their names, from
+    agentic_rl.policy.pick        the package or from the chapter's script
+    ```
+    ```python run                 these lines
+    show_world()
+    ```
+
+It is executed in its own folder, by the pinned tools of requirements.txt.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from environments import enter
+
+EXAMPLES = ROOT / "examples"
+SOURCES = {"": "notebook.md", ".en": "notebook.en.md"}  # ending -> prose
+FENCE = re.compile(r"^```python (source|run)\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
+SECONDS = 120  # after which a cell is said to hang
+KERNEL = "agentic-rl-from-scratch"
+METADATA = {
+    "kernelspec": {
+        "display_name": f"Python ({KERNEL})",
+        "language": "python",
+        "name": KERNEL,
+    },
+    "language_info": {"name": "python"},
+}
+SETUP = """\
+import sys
+from pathlib import Path
+
+# The chapter's folder, whether this runs in it or in the project's root.
+places = (Path.cwd(), Path.cwd() / "examples" / "{chapter}")
+here = next(place for place in places if (place / "{script}.py").exists())
+sys.path[:0] = [str(here), str(here.parents[1])]
+
+from {script} import *
+{borrowed}"""
+BORROWED = """
+# What the functions shown below call: a cell that defines one again replaces it here.
+import {modules}
+
+for module in ({modules},):
+    globals().update({{k: v for k, v in vars(module).items() if not k.startswith("__")}})
+"""
+
+
+class BuildError(Exception):
+    """Prose that can't become a notebook; the text names the file and what is wrong."""
+
+
+# ------------------------------------------------------------------ prose -> cells
+
+
+def cells(source: Path) -> Iterator[tuple[str, str]]:
+    """(markdown or code, its text) of each cell, in order."""
+    text = source.read_text(encoding="utf-8")
+    yield from first_cells(source, text)
+    for kind, content in pieces(text.partition("\n## ")[2]):
+        if kind == "run":
+            yield "code", content
+        elif kind == "source":
+            names = content.split()
+            yield "code", "\n\n\n".join(source_of(name, source) for name in names)
+        else:
+            for part in re.split(r"(?m)^(?=## )", content):
+                if part.strip():
+                    yield "markdown", part.strip()
+
+
+def first_cells(source: Path, text: str) -> Iterator[tuple[str, str]]:
+    """What stands above the first section, then the cell that finds the code."""
+    opening = text.partition("\n## ")[0]
+    if FENCE.search(opening):
+        raise BuildError(f"{source}: expected a section before the first code")
+    yield "markdown", opening.strip()
+    names = [
+        name
+        for kind, content in pieces(text)
+        if kind == "source"
+        for name in content.split()
+    ]
+    modules = sorted({name.rpartition(".")[0] for name in names if "." in name})
+    shown = [name for name in modules if name.startswith("agentic_rl")]
+    yield (
+        "code",
+        SETUP.format(
+            chapter=source.parent.name,
+            script=script_of(source).stem,
+            borrowed=BORROWED.format(modules=", ".join(shown)) if shown else "",
+        ).strip(),
+    )
+
+
+def pieces(text: str) -> Iterator[tuple[str, str]]:
+    """(prose, source or run; its content), in order. Sections keep their headings."""
+    end = 0
+    text = f"## {text}" if not text.startswith("#") else text
+    for fence in FENCE.finditer(text):
+        yield "prose", text[end : fence.start()]
+        yield fence[1], fence[2].strip("\n")
+        end = fence.end()
+    yield "prose", text[end:]
+
+
+def script_of(source: Path) -> Path:
+    """The chapter's script: the Python file that its folder's README runs."""
+    readme = (source.parent / "README.md").read_text(encoding="utf-8")
+    found = re.search(rf"python3 examples/{source.parent.name}/(\w+)\.py", readme)
+    if found is None:
+        raise BuildError(f"{source.parent}: its README runs no script")
+    return source.parent / f"{found[1]}.py"
+
+
+def source_of(name: str, source: Path) -> str:
+    """The source of a function, a class or a constant, and where it stands."""
+    module, _, item = name.rpartition(".")
+    path = ROOT / f"{module.replace('.', '/')}.py" if module else script_of(source)
+    lines = path.read_text(encoding="utf-8").splitlines()
+    for node in ast.parse("\n".join(lines)).body:
+        if item in names_of(node):
+            first = min(
+                [node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]
+            )
+            where = path.relative_to(ROOT).as_posix()
+            return "\n".join([f"# {where}", *lines[first - 1 : node.end_lineno]])
+    raise BuildError(f"{source}: no {item!r} in {path.relative_to(ROOT)}")
+
+
+def names_of(node: ast.stmt) -> list[str]:
+    """What a statement at the top of a module defines."""
+    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+        return [node.name]
+    if isinstance(node, ast.Assign):
+        return [target.id for target in node.targets if isinstance(target, ast.Name)]
+    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+        return [node.target.id]
+    return []
+
+
+# ------------------------------------------------------------------ cells -> notebook
+
+
+def build(source: Path, execute: bool) -> str:
+    """The notebook as text. Raises BuildError."""
+    import nbformat.v4 as v4
+
+    notebook = v4.new_notebook()
+    for number, (kind, text) in enumerate(cells(source), 1):
+        make = v4.new_code_cell if kind == "code" else v4.new_markdown_cell
+        notebook.cells.append(make(text, id=f"cell-{number:02d}"))
+    if execute:
+        run_cells(notebook, source)
+    notebook.metadata = METADATA
+    return str(v4.writes(notebook)) + "\n"
+
+
+def run_cells(notebook: Any, source: Path) -> None:
+    """Fill in the outputs, without what differs from run to run."""
+    from nbclient import NotebookClient
+    from nbclient.exceptions import CellExecutionError
+
+    client = NotebookClient(
+        notebook,
+        extra_arguments=["--log-level=ERROR"],
+        kernel_name="python3",
+        timeout=SECONDS,
+        resources={"metadata": {"path": str(source.parent)}},
+        record_timing=False,
+        coalesce_streams=True,
+    )
+    try:
+        client.execute()
+    except CellExecutionError as error:
+        raise BuildError(f"{source}: a cell fails:\n{error}") from None
+    for cell in notebook.cells:
+        for output in cell.get("outputs", ()):
+            if output.get("name") == "stderr":
+                raise BuildError(f"{source}: a cell warns: {output['text']}")
+        cell.metadata = {}
+
+
+def target_of(source: Path, ending: str) -> Path:
+    """Where the notebook of this prose stands."""
+    return source.parent / f"{source.parent.name}{ending}.ipynb"
+
+
+def main() -> int:
+    options = {word for word in sys.argv[1:] if word.startswith("--")}
+    names = [word for word in sys.argv[1:] if not word.startswith("--")]
+    chapters = sorted(path.parent.name for path in EXAMPLES.glob("*/notebook.md"))
+    unknown = sorted(options - {"--no-execute", "--check"}) + [
+        name for name in names if name not in chapters
+    ]
+    if unknown:
+        known = f"--no-execute, --check, {', '.join(chapters)}"
+        print(f"{unknown[0]!r}: expected some of {known}", file=sys.stderr)
+        return 2
+    stale = []
+    for chapter in names or chapters:
+        for ending, prose in SOURCES.items():
+            source = EXAMPLES / chapter / prose
+            target = target_of(source, ending)
+            try:
+                text = build(source, "--no-execute" not in options)
+            except BuildError as error:
+                print(error, file=sys.stderr)
+                return 1
+            if "--check" not in options:
+                target.write_text(text, encoding="utf-8", newline="\n")
+                print(f"wrote {target.relative_to(ROOT)}")
+            elif not target.exists() or target.read_text(encoding="utf-8") != text:
+                stale.append(target)
+    for target in stale:
+        print(f"{target.relative_to(ROOT)}: not what its sources make")
+    if "--check" in options and not stale:
+        print("notebooks are up to date")
+    return 1 if stale else 0
+
+
+if __name__ == "__main__":
+    enter("notebooks")
+    raise SystemExit(main())
