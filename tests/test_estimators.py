@@ -273,7 +273,8 @@ class Baselines(EstimatorCase):
     def test_with_two_values_of_reward_it_does_not(self):
         """A right episode gets some a, a wrong one some b, on the mean over its peers:
         b * E[score] + (a - b) * E[right * score], and the first of them is 0. So std
-        scaling changes the length alone, by a factor that depends on the task.
+        scaling changes the length alone; from groups of 4 on, by a factor that depends on
+        how often the task is solved.
         """
         for kind, size in SIZES:
             found = mean_estimate(kind, size, COURSE)
