@@ -48,8 +48,8 @@ def sheets() -> Sheets:
     return answer_sheets(TASKS)
 
 
-def show_default() -> State:
-    print(render.heading("The default run", "02.1"))
+def default_run() -> tuple[State, list[Loss]]:
+    """The default run, and the loss of each step that it took."""
     losses: list[Loss] = []
 
     def watched(*arguments, **named) -> Loss:
@@ -60,6 +60,12 @@ def show_default() -> State:
     config = Config(seed=SEED)
     state = train(TASKS, config, objective=watched)
     DONE[COURSE_REWARD, config] = exact(state.policy, sheets())
+    return state, losses
+
+
+def show_default(state: State) -> None:
+    print(render.heading("The default run", "02.1"))
+    config = Config(seed=SEED)
     print(
         f"{config.updates} updates of {config.tasks_per_update} tasks x "
         f"{config.group_size} episodes, {config.epochs} steps a batch, "
@@ -90,8 +96,6 @@ def show_default() -> State:
             "step. min r, max r: the ratios there. bad: invalid calls an episode."
         )
     )
-    show_two_steps(losses)
-    return state
 
 
 def show_two_steps(losses: list[Loss]) -> None:
@@ -269,7 +273,7 @@ def alike(size: int, success: float = 0.2) -> float:
     return float(success**size + (1 - success) ** size)
 
 
-def show_experiments() -> None:
+def show_group_size() -> None:
     show_experiment(
         "02.5",
         "Group size",
@@ -278,6 +282,9 @@ def show_experiments() -> None:
         "of all failures or all successes teaches nothing; where one in five succeeds, "
         f"that is {alike(2):.2f} of the groups of 2 and {alike(8):.2f} of the groups of 8.",
     )
+
+
+def show_baseline() -> None:
     show_experiment(
         "02.6",
         "Without a baseline, when 5 is added to every reward",
@@ -287,6 +294,9 @@ def show_experiments() -> None:
         "one. With 5 added, whatever was sampled is pushed up, right or wrong, and chance "
         "decides. With the group's mean taken off, the 5 is gone.",
     )
+
+
+def show_scaling() -> None:
     show_experiment(
         "02.7",
         "Without std scaling",
@@ -294,6 +304,9 @@ def show_experiments() -> None:
         "It learns too. What dividing by the spread does to groups that only fail is the "
         "subject of 02.11.",
     )
+
+
+def show_clip_off() -> None:
     show_experiment(
         "02.8",
         "Clip off",
@@ -302,6 +315,9 @@ def show_experiments() -> None:
         "batch can move the policy; see the ratios of 02.2. This is not evidence that "
         "large models can do without it.",
     )
+
+
+def show_units() -> None:
     show_experiment(
         "02.9",
         "Counting tokens instead of decisions (30 updates at rate 4)",
@@ -313,6 +329,9 @@ def show_experiments() -> None:
         "the number of decisions, so lookups fall behind. A sum divides by none of these. "
         "In an LLM every token is a choice; what remains there is the length bias.",
     )
+
+
+def show_paid_calls() -> None:
     show_experiment(
         "02.10",
         "A reward that pays 0.5 for each tool call",
@@ -322,6 +341,9 @@ def show_experiments() -> None:
         "0.1 charged a call, brings success back. Easy tasks still get a call: it pays. "
         "(On one of the five seeds the hacked agent still answers some lookups.)",
     )
+
+
+def show_small_costs() -> None:
     give_up = "give up, small costs"
     show_experiment(
         "02.11",
@@ -333,6 +355,9 @@ def show_experiments() -> None:
         "seeds. 'costs gated' is the default run.",
     )
     show_ascent(give_up, variants.ASCENTS[give_up])
+
+
+def show_large_costs() -> None:
     give_up = "give up, large costs"
     show_experiment(
         "02.12",
@@ -348,10 +373,19 @@ def show_experiments() -> None:
 
 def main() -> None:
     print("Chapter 02: GRPO on Tool-Math. Every run starts from the uniform policy.")
-    default = show_default()
+    default, losses = default_run()
+    show_default(default)
+    show_two_steps(losses)
     show_own_advantage(default)
     show_estimators()
-    show_experiments()
+    show_group_size()
+    show_baseline()
+    show_scaling()
+    show_clip_off()
+    show_units()
+    show_paid_calls()
+    show_small_costs()
+    show_large_costs()
     print("\nNext: the map of the course, README.en.md (README.md in Chinese).")
 
 
