@@ -9,6 +9,7 @@ gradient, a baseline, many updates, and why a loss of 0 can still teach.
 import math
 import random
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
@@ -23,9 +24,11 @@ from agentic_rl.toy_mdp import ACTIONS, STATES, Step, exact_return, play, transi
 SEED = 0
 BATCH = 32  # episodes an update
 RATE = 0.5
+UPDATES = 60
 SPREAD_BATCHES = 400  # batches drawn to see how an estimate scatters
 
 Episode = list[Step]
+Estimate = Callable[[SoftmaxPolicy, list[Episode]], Gradient]
 
 
 def sample_episodes(
@@ -58,6 +61,27 @@ def reinforce(
         for step, value in zip(episode, returns_of(episode))
     ]
     return weighted_score(policy, decisions)
+
+
+def centred(policy: SoftmaxPolicy, episodes: list[Episode]) -> Gradient:
+    """REINFORCE with the batch's own mean return as the baseline."""
+    return reinforce(policy, episodes, mean_return(episodes))
+
+
+def learn(
+    estimate: Estimate, updates: int = UPDATES, seed: int = SEED, batch: int = BATCH
+) -> list[SoftmaxPolicy]:
+    """The uniform policy, and the policy after each update.
+
+    ``estimate(policy, episodes)`` is the gradient that an update follows.
+    """
+    policy, rng = SoftmaxPolicy(STATES, ACTIONS), random.Random(seed)
+    policies = [policy.copy()]
+    for _ in range(updates):
+        episodes = sample_episodes(policy, batch, rng)
+        policy.move(estimate(policy, episodes), RATE)
+        policies.append(policy.copy())
+    return policies
 
 
 def exact_gradient(policy: SoftmaxPolicy) -> Gradient:
@@ -154,6 +178,16 @@ def show_one_update(policy: SoftmaxPolicy, episodes: list[Episode]) -> None:
     print(f"exact return: {before:.4f} -> {now:.4f}")
 
 
+def many_estimates(
+    policy: SoftmaxPolicy, baseline: float, rng: random.Random
+) -> list[Gradient]:
+    """What ``reinforce`` makes of many batches of one policy."""
+    return [
+        reinforce(policy, sample_episodes(policy, BATCH, rng), baseline)
+        for _ in range(SPREAD_BATCHES)
+    ]
+
+
 def show_estimator(policy: SoftmaxPolicy) -> None:
     print(
         render.heading(
@@ -165,10 +199,7 @@ def show_estimator(policy: SoftmaxPolicy) -> None:
     exact = exact_gradient(policy)
     rows = [("exact", exact["start"][1], exact["ready"][0], "")]
     for name, value in (("no baseline", 0.0), (f"baseline {baseline:g}", baseline)):
-        estimates = [
-            reinforce(policy, sample_episodes(policy, BATCH, rng), value)
-            for _ in range(SPREAD_BATCHES)
-        ]
+        estimates = many_estimates(policy, value, rng)
         work = [estimate["start"][1] for estimate in estimates]
         take = [estimate["ready"][0] for estimate in estimates]
         rows.append((name, mean(work), mean(take), render.number(deviation(work))))
@@ -187,22 +218,18 @@ def show_estimator(policy: SoftmaxPolicy) -> None:
 
 def show_learning() -> None:
     print(render.heading("Many updates", "00.7"))
-    updates = 60
     rows = []
-    for name in ("no baseline", "with baseline"):
-        policy, rng, curve = SoftmaxPolicy(STATES, ACTIONS), random.Random(SEED), []
-        for update in range(updates + 1):
-            if update % 15 == 0:
-                curve.append(exact_return(policy.probability))
-            episodes = sample_episodes(policy, BATCH, rng)
-            baseline = mean_return(episodes) if name == "with baseline" else 0.0
-            policy.move(reinforce(policy, episodes, baseline), RATE)
+    for name, estimate in (("no baseline", reinforce), ("with baseline", centred)):
+        # J at 0, 15, ... UPDATES; the last two columns are one update later.
+        policies = learn(estimate, UPDATES + 1)
+        curve = [exact_return(p.probability) for p in policies[: UPDATES + 1 : 15]]
+        last = policies[-1]
         work, take = (
-            policy.probability("start", "work"),
-            policy.probability("ready", "take"),
+            last.probability("start", "work"),
+            last.probability("ready", "take"),
         )
         rows.append((name, *curve, work, take))
-    head = ["J after updates:", *(str(u) for u in range(0, updates + 1, 15))]
+    head = ["J after updates:", *(str(u) for u in range(0, UPDATES + 1, 15))]
     print(render.table([*head, "work|start", "take|ready"], rows))
     print()
     print(
