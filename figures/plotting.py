@@ -26,4 +26,5 @@ def show(figure: Any, alt: str) -> None:
 
     picture = io.BytesIO()
     figure.savefig(picture, format="png", metadata={"Software": None})
-    display({"image/png": picture.getvalue(), "text/plain": alt}, raw=True)
+    data = {"image/png": picture.getvalue(), "text/plain": alt}
+    display(data, raw=True, metadata={"image/png": {"alt": alt}})

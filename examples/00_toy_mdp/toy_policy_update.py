@@ -220,9 +220,8 @@ def show_learning() -> None:
     print(render.heading("Many updates", "00.7"))
     rows = []
     for name, estimate in (("no baseline", reinforce), ("with baseline", centred)):
-        # J at 0, 15, ... UPDATES; the last two columns are one update later.
-        policies = learn(estimate, UPDATES + 1)
-        curve = [exact_return(p.probability) for p in policies[: UPDATES + 1 : 15]]
+        policies = learn(estimate, UPDATES)
+        curve = [exact_return(p.probability) for p in policies[::15]]
         last = policies[-1]
         work, take = (
             last.probability("start", "work"),
