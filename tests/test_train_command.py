@@ -207,6 +207,21 @@ class GoingOn(Folders):
         self.assertEqual(done.status, 0)
         self.assertEqual(contents(self.out), self.expected)
 
+    def test_a_run_that_was_killed_at_birth_is_no_run(self):
+        for left in (
+            {},
+            {TASKS: "x"},
+            {TASKS + ".part": "x"},
+            {"config.json.part": ""},
+        ):
+            out = self.folder / f"born {len(left)} {'-'.join(left)}"
+            out.mkdir()
+            for name, text in left.items():
+                (out / name).write_text(text)
+            self.assertEqual(self.train("--steps", 5, out=out).status, 0)
+            written = {n: b for n, b in contents(out).items() if n in self.expected}
+            self.assertEqual(written, self.expected)
+
     def test_a_finished_run_has_nothing_to_do(self):
         self.assertEqual(command("train", "--resume", self.whole).status, 0)
         self.assertEqual(contents(self.whole), self.expected)

@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
 
 from agentic_rl.agent_loop import Limits
-from agentic_rl.cli.storage import FileError, dump, load_tasks, read_json, write
+from agentic_rl.cli.storage import PART, FileError, dump, load_tasks, read_json, write
 from agentic_rl.conventions import Convention
 from agentic_rl.grpo import Batch, Config, State, start
 from agentic_rl.messages import parse_json
@@ -92,7 +92,11 @@ def create(folder: Path, settings: Settings, tasks: Sequence[Task]) -> Run:
         )
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if any(folder.iterdir()):
+        found = {path.name.removesuffix(PART) for path in folder.iterdir()}
+        if found - {
+            TASKS,
+            CONFIG,
+        }:  # they may be left of a run that was killed at birth
             raise FileError(f"{folder}: expected a new or an empty folder")
     except OSError as error:
         raise FileError(f"{folder}: {error.strerror}") from None

@@ -17,6 +17,7 @@ from agentic_rl.tool_math import check_fair
 
 DATA = Path(__file__).resolve().parents[1] / "data"
 TRAINING, HELD_OUT = DATA / "train.jsonl", DATA / "held_out.jsonl"
+PART = ".part"  # ends the name of a file that is being written
 MAX_LINE = 1 << 24  # bytes; a longer line is bad, and is never held in memory
 MAX_REASONS = 10  # of bad lines, that are kept
 MAX_RANGES = 100  # of bad lines
@@ -159,7 +160,7 @@ def write(path: Path, text: str) -> None:
 
     Raises FileError.
     """
-    beside = path.with_name(path.name + ".part")
+    beside = path.with_name(path.name + PART)
     try:
         with beside.open("w", encoding="utf-8", newline="\n") as file:
             file.write(text)
