@@ -60,6 +60,24 @@ def enter(name: str) -> None:
         raise SystemExit(subprocess.run([interpreter, *sys.argv]).returncode)
 
 
+def node_modules(name: str, folder: Path) -> Path:
+    """A cache folder with the npm packages that a folder's lock file pins.
+
+    Raises subprocess.CalledProcessError if npm fails, RuntimeError if there is none.
+    """
+    if shutil.which("node") is None or shutil.which("npm") is None:
+        raise RuntimeError("node and npm are needed")
+    cache = cache_folder(name, folder / "package-lock.json")
+    if not (cache / DONE).exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        for file in ("package.json", "package-lock.json"):
+            shutil.copy(folder / file, cache / file)
+        npm = [str(shutil.which("npm")), "ci", "--no-audit", "--no-fund"]
+        subprocess.run(npm, cwd=cache, check=True, stdout=2)
+        (cache / DONE).touch()
+    return cache
+
+
 def main() -> int:
     names = sys.argv[1:] or list(LOCKS)
     if unknown := [name for name in names if name not in LOCKS]:

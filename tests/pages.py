@@ -17,6 +17,9 @@ VERSION = re.compile(r"Python \d+\.\d+|\b\d+\.\d+\.\d+\b|arXiv:? ?\d{4}\.\d{5}")
 SECTION = re.compile(r"\b0\d\.\d+\b")
 MACHINE = re.compile(r"/(?:home|root|Users|tmp|work|mnt|opt|usr)\b|[A-Z]:\\|~/|file://")
 FULL_WIDTH = re.compile(r"[\u3000-\u303f\uff00-\uffef]")
+DISPLAYED = re.compile(r"^\$\$\n(.*?)^\$\$$", re.DOTALL | re.MULTILINE)
+INLINE = re.compile(r"(?<![\\$])\$([^$\n]+)\$(?!\$)")
+NO_BACKTICKS = re.compile(r"`[^`\n]*`")
 HAN = re.compile(r"[\u4e00-\u9fff]")
 
 
@@ -79,3 +82,10 @@ def values(text: str) -> set[float]:
         float(number)
         for number in NUMBER.findall(SECTION.sub("", VERSION.sub("", text)))
     }
+
+
+def maths(text: str) -> tuple[list[str], list[str]]:
+    """(displayed formulas, inline ones) of a page."""
+    plain = prose(text)
+    inline = INLINE.findall(NO_BACKTICKS.sub("", DISPLAYED.sub("", plain)))
+    return DISPLAYED.findall(plain), inline

@@ -8,13 +8,17 @@ import unittest
 from pathlib import Path
 
 from tests.pages import (
+    DISPLAYED,
     FULL_WIDTH,
     HAN,
+    INLINE,
     MACHINE,
+    NO_BACKTICKS,
     ROOT,
     code_blocks,
     headings,
     links,
+    maths,
     prose,
     read,
     shapes,
@@ -26,18 +30,8 @@ NAMES = sorted(path.name for path in DOCS.glob("*.md"))
 PAIRS = {name: (DOCS / name, DOCS / "en" / name) for name in NAMES}
 PAGES = [path for pair in PAIRS.values() for path in pair]
 
-DISPLAYED = re.compile(r"^\$\$\n(.*?)^\$\$$", re.DOTALL | re.MULTILINE)
-INLINE = re.compile(r"(?<![\\$])\$([^$\n]+)\$(?!\$)")
 ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 EQUATION = re.compile(r"\(eq\. ([\w-]+)\)")
-NO_BACKTICKS = re.compile(r"`[^`\n]*`")
-
-
-def maths(text: str) -> tuple[list[str], list[str]]:
-    """(displayed formulas, inline ones) of a page."""
-    plain = prose(text)
-    inline = INLINE.findall(NO_BACKTICKS.sub("", DISPLAYED.sub("", plain)))
-    return DISPLAYED.findall(plain), inline
 
 
 def words(text: str) -> str:
