@@ -24,6 +24,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -200,11 +201,6 @@ def run_cells(notebook: Any, source: Path) -> None:
         cell.metadata = {}
 
 
-def target_of(source: Path, ending: str) -> Path:
-    """Where the notebook of this prose stands."""
-    return source.parent / f"{source.parent.name}{ending}.ipynb"
-
-
 def main() -> int:
     options = {word for word in sys.argv[1:] if word.startswith("--")}
     names = [word for word in sys.argv[1:] if not word.startswith("--")]
@@ -216,24 +212,45 @@ def main() -> int:
         known = f"--no-execute, --check, {', '.join(chapters)}"
         print(f"{unknown[0]!r}: expected some of {known}", file=sys.stderr)
         return 2
-    stale = []
-    for chapter in names or chapters:
-        for ending, prose in SOURCES.items():
-            source = EXAMPLES / chapter / prose
-            target = target_of(source, ending)
-            try:
-                text = build(source, "--no-execute" not in options)
-            except BuildError as error:
-                print(error, file=sys.stderr)
-                return 1
-            if "--check" not in options:
-                target.write_text(text, encoding="utf-8", newline="\n")
-                print(f"wrote {target.relative_to(ROOT)}")
-            elif not target.exists() or target.read_text(encoding="utf-8") != text:
-                stale.append(target)
+    targets = {
+        EXAMPLES / chapter / prose: EXAMPLES / chapter / f"{chapter}{ending}.ipynb"
+        for chapter in names or chapters
+        for ending, prose in SOURCES.items()
+    }
+    try:
+        texts = build_all(list(targets), "--no-execute" not in options)
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    return (compare if "--check" in options else write)(
+        dict(zip(targets.values(), texts))
+    )
+
+
+def build_all(sources: list[Path], execute: bool) -> list[str]:
+    """The notebooks of some sources, two at a time. Raises BuildError."""
+    with ProcessPoolExecutor(2) as pool:
+        return list(pool.map(build, sources, [execute] * len(sources)))
+
+
+def write(texts: dict[Path, str]) -> int:
+    """Write the notebooks; the exit status."""
+    for target, text in texts.items():
+        target.write_text(text, encoding="utf-8", newline="\n")
+        print(f"wrote {target.relative_to(ROOT)}")
+    return 0
+
+
+def compare(texts: dict[Path, str]) -> int:
+    """Say which of the notebooks that lie here are others; the exit status."""
+    stale = [
+        target
+        for target, text in texts.items()
+        if not target.exists() or target.read_text(encoding="utf-8") != text
+    ]
     for target in stale:
         print(f"{target.relative_to(ROOT)}: not what its sources make")
-    if "--check" in options and not stale:
+    if not stale:
         print("notebooks are up to date")
     return 1 if stale else 0
 

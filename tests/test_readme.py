@@ -101,7 +101,10 @@ class BothLanguages(unittest.TestCase):
     def test_the_same_numbers_links_and_names_in_code(self):
         for chinese, english in pairs():
             self.assertEqual(values(chinese), values(english), title(english))
-            names = [re.sub(r"\.en\.md$", ".md", link) for link in links(english)]
+            names = [
+                re.sub(r"\.en\.(md|ipynb)$", r".\1", link).replace("docs/en/", "docs/")
+                for link in links(english)
+            ]
             self.assertEqual(links(chinese)[1:], names[1:], title(english))
             found = [
                 re.findall(r"`([^`\n]+)`", prose(text)) for text in (chinese, english)
@@ -144,7 +147,9 @@ class Promises(unittest.TestCase):
                 arguments = command.split()[1:]
                 if arguments[0] == "-m":
                     self.assertIn(
-                        arguments[1], ("agentic_rl", "unittest"), (path, command)
+                        arguments[1],
+                        ("agentic_rl", "unittest", "venv"),
+                        (path, command),
                     )
                 elif arguments[0] != "--version":
                     self.assertTrue((ROOT / arguments[0]).is_file(), (path, command))

@@ -1,0 +1,155 @@
+"""The notebooks, as they lie in the repository: whole, alike in both languages, true."""
+
+from __future__ import annotations
+
+import json
+import re
+import unittest
+from pathlib import Path
+from typing import Any
+
+from tests.pages import (
+    FULL_WIDTH,
+    HAN,
+    MACHINE,
+    ROOT,
+    links,
+    prose,
+    read,
+    shapes,
+    values,
+)
+
+CHAPTERS = sorted(path.parent for path in (ROOT / "examples").glob("*/notebook.md"))
+NOTEBOOKS = [
+    (folder / f"{folder.name}.ipynb", folder / f"{folder.name}.en.ipynb")
+    for folder in CHAPTERS
+]
+ALL = [path for pair in NOTEBOOKS for path in pair]
+MEGABYTE = 1 << 20
+
+
+def notebook(path: Path) -> dict[str, Any]:
+    """A notebook as plain data."""
+    return json.loads(read(path))
+
+
+def cells(path: Path, kind: str) -> list[str]:
+    """The texts of its cells of one kind, in order."""
+    found = [c for c in notebook(path)["cells"] if c["cell_type"] == kind]
+    return ["".join(cell["source"]) for cell in found]
+
+
+def said(path: Path) -> str:
+    """All its prose."""
+    return "\n\n".join(cells(path, "markdown"))
+
+
+def outputs(path: Path) -> list[dict[str, Any]]:
+    """All its outputs, in order."""
+    return [
+        output for cell in notebook(path)["cells"] for output in cell.get("outputs", ())
+    ]
+
+
+def text_of(output: dict[str, Any]) -> str:
+    """What an output says in words: a stream, or what stands for a picture."""
+    return "".join(output.get("text") or output["data"]["text/plain"])
+
+
+class Files(unittest.TestCase):
+    def test_each_chapter_has_one_in_each_language(self):
+        self.assertTrue(CHAPTERS)
+        for path in ALL:
+            self.assertTrue(path.exists(), path)
+
+    def test_they_are_whole(self):
+        for path in ALL:
+            self.assertLess(path.stat().st_size, MEGABYTE, path)
+            code = [c for c in notebook(path)["cells"] if c["cell_type"] == "code"]
+            counts = [cell["execution_count"] for cell in code]
+            self.assertEqual(counts, list(range(1, len(code) + 1)), path)
+            kinds = {output["output_type"] for output in outputs(path)}
+            self.assertLessEqual(kinds, {"stream", "display_data"}, path)
+            for output in outputs(path):
+                self.assertNotEqual(output.get("name"), "stderr", path)
+
+    def test_nothing_tells_of_the_machine_that_ran_them(self):
+        for path in ALL:
+            found = notebook(path)
+            self.assertEqual(set(found["metadata"]), {"kernelspec", "language_info"})
+            self.assertEqual(found["metadata"]["language_info"], {"name": "python"})
+            self.assertEqual(
+                found["metadata"]["kernelspec"]["display_name"],
+                "Python (agentic-rl-from-scratch)",
+            )
+            for output in outputs(path):
+                self.assertNotRegex(text_of(output), MACHINE, path)
+                self.assertNotRegex(text_of(output), r" at 0x[0-9a-f]{6}", path)
+
+    def test_what_is_printed_is_ascii_and_fits_eighty_columns(self):
+        for path in ALL:
+            for output in outputs(path):
+                if output["output_type"] == "stream":
+                    text = text_of(output)
+                    self.assertTrue(text.isascii(), path)
+                    self.assertLessEqual(max(map(len, text.splitlines())), 80, path)
+                    self.assertNotRegex(text, r"-0\.0+(?!\d)", path)
+
+    def test_every_picture_says_in_words_what_it_shows(self):
+        for path in ALL:
+            for output in outputs(path):
+                if output["output_type"] == "display_data":
+                    alt = output["metadata"]["image/png"]["alt"]
+                    self.assertEqual(alt, text_of(output))
+                    self.assertGreater(len(alt.split()), 5, path)
+
+
+class BothLanguages(unittest.TestCase):
+    def test_the_same_code_and_the_same_outputs(self):
+        for chinese, english in NOTEBOOKS:
+            self.assertEqual(cells(chinese, "code"), cells(english, "code"))
+            self.assertEqual(outputs(chinese), outputs(english), chinese)
+
+    def test_the_same_sections_tables_questions_and_numbers(self):
+        for chinese, english in NOTEBOOKS:
+            texts = said(chinese), said(english)
+            for pattern in (r"(?m)^#+ ", r"<details>", r"</details>", r"(?m)^- "):
+                counts = [len(re.findall(pattern, text)) for text in texts]
+                self.assertEqual(*counts, (pattern, chinese))
+            self.assertEqual(*map(shapes, texts), chinese)
+            self.assertEqual(*map(values, texts), chinese)
+
+    def test_each_links_to_the_other_on_top(self):
+        for pair in NOTEBOOKS:
+            for path, other in (pair, pair[::-1]):
+                self.assertIn(f"]({other.name})", cells(path, "markdown")[0])
+
+    def test_chinese_prose_has_its_own_punctuation_and_spacing(self):
+        for chinese, english in NOTEBOOKS:
+            without_links = re.sub(r"\]\([^)]*\)", "]", prose(said(chinese)))
+            for line in re.sub(r"`[^`\n]*`", "", without_links).splitlines():
+                self.assertNotRegex(line, rf"{HAN.pattern}[,;:?!()]", chinese)
+                glued = rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
+                self.assertNotRegex(line, glued, chinese)
+            for line in said(english).splitlines()[4:]:
+                self.assertNotRegex(line, FULL_WIDTH, english)
+
+
+class Truth(unittest.TestCase):
+    def test_every_number_with_a_point_is_in_an_output_or_in_the_code(self):
+        for path in ALL:
+            shown = "\n".join([*map(text_of, outputs(path)), *cells(path, "code")])
+            claimed = values(re.sub(r"\]\([^)]*\)", "]", said(path)))
+            self.assertEqual(claimed - values(shown), set(), path)
+
+    def test_every_link_leads_to_something(self):
+        for path in ALL:
+            for link in links(said(path)):
+                self.assertNotRegex(link, r"^[a-z]+:", "expected a relative link")
+                target = path.parent / link.partition("#")[0]
+                self.assertTrue(target.exists(), (path, link))
+
+
+if __name__ == "__main__":
+    unittest.main()
