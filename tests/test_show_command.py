@@ -176,6 +176,13 @@ class List(Files):
         self.assertEqual((done.status, done.out), (2, ""))
         self.assertIn("none.jsonl: No such file or directory", done.err)
 
+    def test_closed_ends_are_no_reason_for_a_traceback(self):
+        self.golden()
+        for arguments in (["--full"], ["--line", "1", "--step"], []):
+            with mock.patch("sys.stdout", None), mock.patch("sys.stdin", None):
+                status = cli.main(["show", str(self.path), *arguments])
+            self.assertEqual(status, 0)
+
     def test_memory_does_not_grow_with_the_file(self):
         self.golden()
         lines = self.path.read_text()

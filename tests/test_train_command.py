@@ -273,6 +273,19 @@ class GoingOn(Folders):
             self.assertEqual(path.read_bytes(), damaged)
             path.write_bytes(self.expected[name])
 
+    @unittest.skipIf(os.name == "nt", "there is no ulimit there")
+    def test_a_full_disk_is_told_and_the_run_goes_on_later(self):
+        program = f"{sys.executable} -m agentic_rl train --steps 5 --out '{self.out}'"
+        limited = f"ulimit -f 300; exec {program}"  # blocks of 512 bytes or of 1024
+        done = subprocess.run(
+            ["sh", "-c", limited], cwd=ROOT, capture_output=True, text=True
+        )
+        self.assertEqual((done.returncode, done.stdout), (2, ""))
+        last = done.stderr.splitlines()[-1]
+        self.assertEqual(last, f"error: {self.out / TRAJECTORIES}: File too large")
+        self.assertEqual(command("train", "--resume", self.out).status, 0)
+        self.assertEqual(contents(self.out), self.expected)
+
     @unittest.skipIf(os.name == "nt", "signals differ there")
     def test_control_c_for_real(self):
         program = [sys.executable, "-m", "agentic_rl", "train", "--steps", "100000"]

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Sequence
 
 from agentic_rl import __version__
-from agentic_rl.cli import compare, conventions, evaluate, lab, show, tour, train
+from agentic_rl.cli import check, compare, conventions, evaluate, lab, show, tour, train
 from agentic_rl.cli.arguments import (
     Command,
     UsageError,
@@ -19,7 +19,7 @@ from agentic_rl.cli.terminal import program, run
 
 COMMANDS: dict[str, Command] = {
     module.COMMAND.name: module.COMMAND
-    for module in (tour, train, evaluate, show, compare, conventions, lab)
+    for module in (tour, train, evaluate, show, compare, conventions, check, lab)
 }
 
 

@@ -28,7 +28,7 @@ from agentic_rl.cli.storage import (
     load_tasks,
     stream,
 )
-from agentic_rl.cli.terminal import Progress
+from agentic_rl.cli.terminal import Progress, flush
 from agentic_rl.evaluation import (
     SAMPLES,
     ByKind,
@@ -229,7 +229,7 @@ def count_episodes(path: Path, values: Values) -> int:
     else:
         _print_counted(path, tallies)
     if bad.count:
-        sys.stdout.flush()
+        flush()
         print(bad.summary(last), file=sys.stderr)
     return 1 if bad.count else 0
 

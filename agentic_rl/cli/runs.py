@@ -15,6 +15,7 @@ was written later is cut off and made again.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -86,11 +87,11 @@ class Run(NamedTuple):
 
 def create(folder: Path, settings: Settings, tasks: Sequence[Task]) -> Run:
     """A new run in a new or an empty folder. Raises FileError."""
-    if (folder / CONFIG).exists():
-        raise FileError(
-            f"{folder}: holds a run already; give another --out, or --resume {folder}"
-        )
     try:
+        if (folder / CONFIG).exists():
+            raise FileError(
+                f"{folder}: holds a run already; give another --out, or --resume {folder}"
+            )
         folder.mkdir(parents=True, exist_ok=True)
         found = {path.name.removesuffix(PART) for path in folder.iterdir()}
         if found - {
@@ -190,7 +191,10 @@ class Recorder:
         sizes = read_json(path)["sizes"] if path.exists() else dict.fromkeys(GROWING, 0)
         for name in GROWING:
             path = self.run.folder / name
-            file = self.files[name] = path.open("ab")
+            try:
+                file = self.files[name] = path.open("ab")
+            except OSError as error:
+                raise FileError(f"{path}: {error.strerror}") from None
             if file.tell() < sizes[name]:
                 raise _too_short(path, sizes[name], file.tell())
             file.truncate(sizes[name])
@@ -204,7 +208,8 @@ class Recorder:
         trace: TracebackType | None,
     ) -> None:
         for file in self.files.values():
-            file.close()
+            with suppress(OSError):  # what a full disk refused was told before
+                file.close()
 
     def on_update(self, state: State, batch: Batch) -> None:
         """Append the update's lines, then say that they are whole."""
@@ -216,8 +221,12 @@ class Recorder:
 
     def _append(self, name: str, records: Iterable[Any]) -> None:
         file = self.files[name]
-        file.write("".join(dump(record) + "\n" for record in records).encode())
-        file.flush()
+        lines = "".join(dump(record) + "\n" for record in records).encode()
+        try:
+            file.write(lines)
+            file.flush()
+        except OSError as error:  # a full disk: the run stands where state.json says
+            raise FileError(f"{self.run.folder / name}: {error.strerror}") from None
 
     def save(self, state: State) -> None:
         """Write state.json: this far, the run is whole."""

@@ -14,7 +14,7 @@ from agentic_rl.cli.arguments import Command, Operand, Option, Values, whole
 from agentic_rl.cli.records import Record, read_record
 from agentic_rl.cli.runs import TRAJECTORIES
 from agentic_rl.cli.storage import BadLines, stream
-from agentic_rl.cli.terminal import encoding, paint
+from agentic_rl.cli.terminal import encoding, flush, paint
 from agentic_rl.tokens import IM_START
 
 MAX_PEERS = 64  # of a group that are listed
@@ -37,7 +37,7 @@ def main(values: Values) -> int:
         last = show_full(path, chosen, values)
     else:
         last = show_list(chosen)
-    sys.stdout.flush()
+    flush()
     if bad.count:
         print(bad.summary(last), file=sys.stderr)
     elif not last:
@@ -288,7 +288,7 @@ def _turn_title(record: Record, number: int) -> str:
 
 def walk(record: Record) -> bool:
     """Show the episode turn by turn; False if the reader has seen enough."""
-    asks = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
+    asks = all(end is not None and end.isatty() for end in (sys.stdin, sys.stdout))
     parts = turns(record)
     for number, turn in enumerate(parts, 1):
         print(f"\n{paint(turn.title, 'bold')}")

@@ -11,8 +11,7 @@ def run(main: Callable[[], int | None]) -> None:
     """Run a program's ``main`` and exit with its status."""
     try:
         status = main() or 0
-        if sys.stdout is not None:  # it is None where the caller has closed it
-            sys.stdout.flush()
+        flush()
     except BrokenPipeError:  # the reader, head for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = 1
@@ -45,6 +44,12 @@ def has_colour() -> bool:
 def paint(text: str, colour: str) -> str:
     """The text in one of COLOURS, where there is colour."""
     return f"\x1b[{COLOURS[colour]}m{text}\x1b[0m" if has_colour() else text
+
+
+def flush() -> None:
+    """Let standard output catch up; there is none where the caller has closed it."""
+    if sys.stdout is not None:
+        sys.stdout.flush()
 
 
 def encoding() -> str:

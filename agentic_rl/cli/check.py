@@ -1,0 +1,231 @@
+"""``check``: answers to the exercises, graded by what must hold of them."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from agentic_rl.cli import render
+from agentic_rl.cli.arguments import (
+    Command,
+    Operand,
+    Option,
+    UsageError,
+    Values,
+    one_of,
+    whole,
+)
+from agentic_rl.cli.storage import FileError, dump
+from agentic_rl.cli.terminal import Progress, encoding, paint
+from agentic_rl.exercises import CHAPTERS
+from agentic_rl.exercises.grading import DONE, FAILED, NOT_YET, Problem, Result
+from agentic_rl.exercises.isolated import SECONDS, Grade, grade
+
+FOLDER, FILES = "exercises", "chapter_*.py"
+COLOUR = {DONE: "green", NOT_YET: "yellow", FAILED: "red"}
+
+
+def main(values: Values) -> int:
+    """Grade the files; the exit status."""
+    files = [file for name in values["operands"] for file in named(Path(name))]
+    grades, progress = [], Progress()
+    for file in files or found():
+        progress.show(f"grading {file.name}")
+        grades.append(grade(file, chapter_of(file), values["seconds"]))
+        progress.clear()
+        if not values["json"]:
+            print_grade(grades[-1], values["language"])
+    results = [result for one in grades for result in one.results]
+    if values["json"]:
+        print(dump(as_json(grades, values["language"])))
+    else:
+        print(f"\n{count(results)}")
+    return 0 if all(result.status == DONE for result in results) else 1
+
+
+# ------------------------------------------------------------------ the files
+
+
+def named(path: Path) -> list[Path]:
+    """The file, or the chapters in the folder. Raises FileError."""
+    if path.is_dir():
+        files = sorted(path.glob(FILES))
+        if not files:
+            raise FileError(f"{path}: expected files called {FILES}")
+        return files
+    if not path.exists():
+        raise FileError(f"{path}: No such file")
+    return [path]
+
+
+def found() -> list[Path]:
+    """The learner's files: in this folder or one above, or where the package stands."""
+    package = Path(__file__).resolve().parents[2]
+    for folder in (Path.cwd(), *Path.cwd().parents, package):
+        if files := sorted((folder / FOLDER).glob(FILES)):
+            return [shortest(file) for file in files]
+    raise UsageError(f"expected FILE: there is no {FOLDER}/{FILES} here or above")
+
+
+def shortest(path: Path) -> Path:
+    """The path from here, if it lies below."""
+    try:
+        return path.relative_to(Path.cwd())
+    except ValueError:
+        return path
+
+
+def chapter_of(path: Path) -> str:
+    """The chapter that a file's name names. Raises UsageError."""
+    match = re.search(r"chapter_([0-9]+)", path.name)
+    if match is None or match[1] not in CHAPTERS:
+        names = ", ".join(f"chapter_{chapter}" for chapter in CHAPTERS)
+        raise UsageError(f"{path}: expected a name with one of {names} in it")
+    return match[1]
+
+
+def seconds(text: str) -> int:
+    """A reader of how long to wait."""
+    if (value := whole(1)(text)) > 3600:
+        raise ValueError(f"expected a whole number, at most 3600, got {text!r}")
+    return value
+
+
+# ------------------------------------------------------------------ the page
+
+
+def print_grade(grade: Grade, language: str) -> None:
+    """A heading, one line an exercise, and below it what is wrong."""
+    print(render.heading(str(grade.path), count(grade.results)))
+    if grade.unreadable:
+        for line in folded(f"{'':<10}", f"The file can't be run: {grade.unreadable}"):
+            print(line)
+    about = {exercise.name: exercise.about for exercise in CHAPTERS[grade.chapter]}
+    for result in grade.results:
+        status = paint(f"{result.status:<9}", COLOUR[result.status])
+        print(f"{status} {result.name:<20} {about[result.name]}")
+        if result.problem:
+            print("\n".join(details(result.problem, language)))
+
+
+def details(problem: Problem, language: str) -> Iterator[str]:
+    """What is wrong, in lines."""
+    for label, text in (
+        ("it must", problem.property),
+        ("asked", problem.given),
+        ("expected", problem.expected),
+        ("came back", problem.got),
+        ("hint", problem.hint[language]),
+    ):
+        yield from folded(f"{'':<10}{label:<11}", text)
+
+
+def count(results: Iterable[Result]) -> str:
+    """How many of them are done, and what the others are."""
+    statuses = [result.status for result in results]
+    told = [f"{statuses.count(DONE)} of {len(statuses)} done"]
+    for status in (FAILED, NOT_YET):
+        if status in statuses:
+            told.append(f"{statuses.count(status)} {status}")
+    return ", ".join(told)
+
+
+def as_json(grades: Sequence[Grade], language: str) -> dict[str, Any]:
+    """All of it for another program."""
+    results = [result for one in grades for result in one.results]
+    return {
+        "exercises": len(results),
+        "done": sum(result.status == DONE for result in results),
+        "files": [
+            {
+                "file": str(grade.path),
+                "chapter": grade.chapter,
+                "unreadable": grade.unreadable,
+                "results": [_result(result, language) for result in grade.results],
+            }
+            for grade in grades
+        ],
+    }
+
+
+def _result(result: Result, language: str) -> dict[str, Any]:
+    told: dict[str, Any] = {"name": result.name, "status": result.status}
+    if problem := result.problem:
+        told |= {**problem._asdict(), "hint": problem.hint[language]}
+    return told
+
+
+# ------------------------------------------------------------------ lines of both languages
+
+# A word with the punctuation behind it, or one Chinese character with that around it.
+_WIDE = r"\u2e80-\u2fff\u3040-\u9fff\uac00-\ud7a3\uff21-\uff5a"
+_OPENS, _CLOSES = (
+    "\uff08\u300a\u201c",
+    "\uff0c\u3002\uff1b\uff1a\u3001\uff1f\uff09\u300b\u201d",
+)
+_PIECE = re.compile(
+    rf"[{_OPENS}]*(?:[{_WIDE}]|[^\s{_WIDE}{_OPENS}{_CLOSES}]+)?[{_CLOSES}]*"
+    r"[ ]*"
+)
+
+
+def columns(text: str) -> int:
+    """How wide a text is; what some terminals draw wide counts as wide."""
+    return sum(1 + (unicodedata.east_asian_width(c) in "WFA") for c in text)
+
+
+def folded(label: str, text: str) -> Iterator[str]:
+    """The text beside its label. A line may end between two Chinese characters, but none
+    begins with a comma."""
+    printable = render.readable(encoding())
+    room = render.WIDTH - len(label)
+    line = ""
+    for piece in _pieces("".join(map(printable, text)), room):
+        if line and columns(line + piece.rstrip()) > room:
+            yield f"{label}{line}".rstrip()
+            label, line = " " * len(label), ""
+        line += piece
+    yield f"{label}{line}".rstrip()
+
+
+def _pieces(text: str, room: int) -> Iterator[str]:
+    """What stays together on a line; none is wider than there is room."""
+    for piece in _PIECE.findall(text):
+        while columns(piece.rstrip()) > room:
+            most = room if piece.isascii() else room // 2
+            yield piece[:most]
+            piece = piece[most:]
+        yield piece
+
+
+COMMAND = Command(
+    "check",
+    "answers to the exercises, graded",
+    "Grade what has been filled in: one line an exercise, done, not yet or failed. Below a "
+    "failed one stand the property that does not hold, the call that shows it, what was "
+    "expected, what came back, and a hint.\n\n"
+    "Each file runs in a process of its own, so it may hang, crash or print. Its name says "
+    "which chapter it answers: chapter_00.py, my_chapter_00.py. The exit status is 0 if all "
+    "of the exercises are done, and 1 if not.",
+    main,
+    Operand(
+        "FILE",
+        f"answers, or a folder of them; {FOLDER}/{FILES} by default",
+        0,
+        100,
+    ),
+    (
+        Option("--language", "of the hints", one_of("zh", "en"), "zh|en", "en"),
+        Option("--seconds", "that an exercise may take", seconds, "SECONDS", SECONDS),
+        Option("--json", "print it as JSON"),
+    ),
+    (
+        ("check", "all chapters"),
+        ("check exercises/chapter_00.py", "one of them"),
+        ("check --language zh", "with hints in Chinese"),
+        ("check exercises/solutions", "the solutions"),
+    ),
+)
