@@ -1,0 +1,1543 @@
+"""The exercises: the solutions pass, wrong answers fail for their own reason.
+
+A wrong answer below is what somebody could well write. It names the property that has to
+catch it, so every property is held to catch something, and to be the first that does.
+"""
+
+from __future__ import annotations
+
+import ast
+import bisect
+import doctest
+import functools
+import inspect
+import itertools
+import json
+import math
+import os
+import re
+import runpy
+import statistics
+import sys
+import unittest
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+from unittest import mock
+
+from agentic_rl.cli import COMMANDS, check
+from agentic_rl.cli.arguments import read_arguments
+from agentic_rl.conventions import VERL
+from agentic_rl.exercises import CHAPTERS
+from agentic_rl.exercises.grading import DONE, FAILED, NOT_YET, judge
+from tests.pages import (
+    FULL_WIDTH,
+    HAN,
+    MACHINE,
+    NAMES,
+    ROOT,
+    code_blocks,
+    headings,
+    links,
+    prose,
+    read,
+    shapes,
+    tables,
+    values,
+)
+from tests.support import InFolder, command
+from tests.test_architecture import imported
+
+FOLDER = ROOT / "exercises"
+EXERCISES = {one.name: one for chapter in CHAPTERS.values() for one in chapter}
+
+
+@functools.cache
+def functions(folder: Path) -> dict[str, Callable[..., Any]]:
+    """The functions of all the chapters in a folder, by name."""
+    found: dict[str, Callable[..., Any]] = {}
+    for path in sorted(folder.glob("chapter_*.py")):
+        found |= {
+            name: value
+            for name, value in runpy.run_path(str(path)).items()
+            if name in EXERCISES
+        }
+    return found
+
+
+SOLUTIONS = functions(FOLDER / "solutions")
+softmax, score = SOLUTIONS["softmax"], SOLUTIONS["score"]
+decode, scaled = SOLUTIONS["decode_arguments"], SOLUTIONS["group_advantages"]
+
+
+class Attempt(NamedTuple):
+    """A wrong answer to an exercise, and how the property that catches it begins."""
+
+    exercise: str
+    must: str
+    function: Callable[..., Any]
+
+
+ATTEMPTS: list[Attempt] = []
+
+
+def fails(exercise: str, must: str) -> Callable[..., Callable[..., Any]]:
+    """A decorator: the function is a wrong answer, caught by "it must ..."."""
+
+    def add(function: Callable[..., Any]) -> Callable[..., Any]:
+        ATTEMPTS.append(Attempt(exercise, must, function))
+        return function
+
+    return add
+
+
+# ------------------------------------------------------------------ chapter 00
+
+
+@fails("exact_return", "agree with the only episode")
+def adds_both_states(p, q):
+    return p * 1.0 + q * 3.0
+
+
+@fails("exact_return", "agree with the only episode")
+def always_takes_when_ready(p, q):
+    return p * 1.0 + (1 - p) * 3.0
+
+
+@fails("exact_return", "agree with the only episode")
+def the_better_plan(p, q):
+    return max(1.0, 3.0 * q)
+
+
+@fails("exact_return", "be the mean over the three episodes")
+def made_greedy(p, q):
+    return 1.0 if p >= 0.5 else 3.0 * round(q)
+
+
+@fails("softmax", "give positive numbers that add up to 1")
+def not_divided(logits):
+    return [math.exp(logit) for logit in logits]
+
+
+@fails("softmax", "give positive numbers that add up to 1")
+def divided_by_the_plain_sum(logits):
+    return [logit / sum(logits) for logit in logits]
+
+
+@fails("softmax", "turn a difference of logits into odds")
+def base_two(logits):
+    weights = [2**logit for logit in logits]
+    return [weight / sum(weights) for weight in weights]
+
+
+@fails("softmax", "see only differences")
+def held_below_twenty(logits):
+    weights = [math.exp(min(logit, 20.0)) for logit in logits]
+    return [weight / sum(weights) for weight in weights]
+
+
+@fails("softmax", "work where exp of a logit")
+def without_a_shift(logits):
+    weights = [math.exp(logit) for logit in logits]
+    return [weight / sum(weights) for weight in weights]
+
+
+@fails("softmax", "work where exp of a logit")
+def shifted_by_the_mean(logits):
+    middle = sum(logits) / len(logits)
+    return without_a_shift([logit - middle for logit in logits])
+
+
+@fails("log_prob", "be the natural logarithm")
+def the_probability_itself(logits, action):
+    return softmax(logits)[action]
+
+
+@fails("log_prob", "be the natural logarithm")
+def in_bits(logits, action):
+    return math.log2(softmax(logits)[action])
+
+
+@fails("log_prob", "be the natural logarithm")
+def never_normalised(logits, action):
+    return logits[action] - max(logits)
+
+
+@fails("log_prob", "stay exact where the probability itself rounds to 0")
+def log_of_softmax(logits, action):
+    return math.log(softmax(logits)[action])
+
+
+@fails("log_prob", "stay exact where the probability itself rounds to 0")
+def log_of_softmax_and_a_little(logits, action):
+    return math.log(softmax(logits)[action] + 1e-12)
+
+
+@fails("score", "add up to 0")
+def chosen_alone(logits, action):
+    return [float(place == action) for place in range(len(logits))]
+
+
+@fails("score", "be the slope of log pi")
+def turned_round(logits, action):
+    return [-slope for slope in score(logits, action)]
+
+
+@fails("score", "be the slope of log pi")
+def gradient_of_the_probability(logits, action):
+    chance = softmax(logits)[action]
+    return [chance * slope for slope in score(logits, action)]
+
+
+@fails("score", "be the slope of log pi")
+def as_if_uniform(logits, action):
+    return [float(a == action) - 1 / len(logits) for a in range(len(logits))]
+
+
+@fails("score", "work where exp of a logit")
+def with_its_own_exp(logits, action):
+    return [float(a == action) - p for a, p in enumerate(without_a_shift(logits))]
+
+
+@fails("pick", "give each action its share")
+def the_likeliest(probabilities, draw):
+    return probabilities.index(max(probabilities))
+
+
+@fails("pick", "give each action its share")
+def counted_from_one(probabilities, draw):
+    return SOLUTIONS["pick"](probabilities, draw) + 1
+
+
+@fails("pick", "cut right")
+def up_to_and_with_the_end(probabilities, draw):
+    sums = itertools.accumulate(probabilities)
+    return next(action for action, end in enumerate(sums) if draw <= end)
+
+
+@fails("pick", "give an action even where the shares end a hair below 1")
+def falls_through(probabilities, draw):
+    for action, end in enumerate(itertools.accumulate(probabilities)):
+        if draw < end:
+            return action
+
+
+@fails("pick", "give an action even where the shares end a hair below 1")
+def last_one_whatever_it_has(probabilities, draw):
+    found = falls_through(probabilities, draw)
+    return len(probabilities) - 1 if found is None else found
+
+
+@fails("returns_to_go", "add to each reward all that came after it")
+def sums_so_far(rewards, discount=1.0):
+    return list(itertools.accumulate(rewards))
+
+
+@fails("returns_to_go", "add to each reward all that came after it")
+def the_total_everywhere(rewards, discount=1.0):
+    return [math.fsum(rewards)] * len(rewards)
+
+
+@fails("returns_to_go", "shrink a reward once for every step")
+def never_discounted(rewards, discount=1.0):
+    return [math.fsum(rewards[place:]) for place in range(len(rewards))]
+
+
+@fails("returns_to_go", "shrink a reward once for every step")
+def discounted_from_the_start(rewards, discount=1.0):
+    return never_discounted([r * discount**t for t, r in enumerate(rewards)])
+
+
+@fails("returns_to_go", "give an empty list for an empty episode")
+def starts_from_the_last(rewards, discount=1.0):
+    returns = [rewards[-1]]
+    for reward in rewards[-2::-1]:
+        returns.insert(0, reward + discount * returns[0])
+    return returns
+
+
+@fails("returns_to_go", "leave its arguments as they were")
+def in_place(rewards, discount=1.0):
+    for place in range(len(rewards) - 2, -1, -1):
+        rewards[place] += discount * rewards[place + 1]
+    return rewards
+
+
+def estimate(logits, pays, weigh):
+    """sum over the actions of weigh(probability, pay) * score."""
+    rows = [
+        [weigh(p, pay) * slope for slope in score(logits, action)]
+        for action, (p, pay) in enumerate(zip(softmax(logits), pays))
+    ]
+    return [math.fsum(column) for column in zip(*rows)]
+
+
+@fails("mean_estimate", "be the slope of the mean return")
+def every_action_once(logits, pays, baseline):
+    return estimate(logits, pays, lambda p, pay: pay - baseline)
+
+
+@fails("mean_estimate", "be the slope of the mean return")
+def downhill(logits, pays, baseline):
+    return estimate(logits, pays, lambda p, pay: -p * (pay - baseline))
+
+
+@fails("mean_estimate", "be the same for every baseline")
+def baseline_off_the_gradient(logits, pays, baseline):
+    return [x - baseline for x in estimate(logits, pays, lambda p, pay: p * pay)]
+
+
+@fails("mean_estimate", "be the same for every baseline")
+def only_what_was_better(logits, pays, baseline):
+    return estimate(logits, pays, lambda p, pay: p * max(pay - baseline, 0.0))
+
+
+def update(logits, episodes, rate, slopes=score, share=None, value=None, fresh=False):
+    """reinforce_step with one thing changed."""
+    new = {state: list(row) for state, row in logits.items()}
+    returns_of = value or SOLUTIONS["returns_to_go"]
+    for episode in episodes:
+        returns = returns_of([reward for _, _, reward in episode])
+        for (state, action, _), weight in zip(episode, returns):
+            policy = new if fresh else logits
+            divisor = share(state, episodes) if share else len(episodes)
+            for place, slope in enumerate(slopes(policy[state], action)):
+                new[state][place] += rate * weight * slope / divisor
+    return new
+
+
+@fails("reinforce_step", "move the uniform policy as four episodes")
+def paid_by_the_reward(logits, episodes, rate):
+    return update(logits, episodes, rate, value=lambda rewards: rewards)
+
+
+@fails("reinforce_step", "move the uniform policy as four episodes")
+def a_sum_and_no_mean(logits, episodes, rate):
+    return update(logits, episodes, rate * len(episodes))
+
+
+@fails("reinforce_step", "move the uniform policy as four episodes")
+def divided_by_visits(logits, episodes, rate):
+    def visits(state, episodes):
+        return sum(step[0] == state for episode in episodes for step in episode)
+
+    return update(logits, episodes, rate, share=visits)
+
+
+@fails("reinforce_step", "move the uniform policy as four episodes")
+def with_a_policy_that_moves(logits, episodes, rate):
+    return update(logits, episodes, rate, fresh=True)
+
+
+@fails("reinforce_step", "move the uniform policy as four episodes")
+def goes_down(logits, episodes, rate):
+    return update(logits, episodes, -rate)
+
+
+@fails("reinforce_step", "climb the exact return")
+def score_as_if_uniform(logits, episodes, rate):
+    return update(logits, episodes, rate, slopes=as_if_uniform)
+
+
+@fails("reinforce_step", "give back every state")
+def only_where_somebody_was(logits, episodes, rate):
+    visited = {state for episode in episodes for state, _, _ in episode}
+    return {s: row for s, row in update(logits, episodes, rate).items() if s in visited}
+
+
+@fails("reinforce_step", "leave its arguments as they were")
+def moves_the_policy_it_was_given(logits, episodes, rate):
+    logits.update(update(logits, episodes, rate))
+    return logits
+
+
+# ------------------------------------------------------------------ chapter 01
+
+
+@fails("loss_mask", "have one mark a token")
+def one_mark_a_run(runs):
+    return [int(author == "assistant") for author, _ in runs]
+
+
+@fails("loss_mask", "be 1 on every turn of the assistant")
+def all_behind_the_first_turn(runs):
+    marks = [m for author, n in runs for m in [int(author == "assistant")] * n]
+    return list(itertools.accumulate(marks, max))
+
+
+@fails("loss_mask", "be 1 on every turn of the assistant")
+def the_last_turn_alone(runs):
+    last = max(i for i, (author, _) in enumerate(runs) if author == "assistant")
+    return [int(i == last) for i, (_, n) in enumerate(runs) for _ in range(n)]
+
+
+@fails("loss_mask", "be 0 on the end of turn that the harness put")
+def whoever_is_not_known(runs):
+    others = ("user", "tool", "template")
+    return [int(author not in others) for author, n in runs for _ in range(n)]
+
+
+@fails("loss_mask", "give a list of 0s and 1s")
+def yes_and_no(runs):
+    return [author == "assistant" for author, n in runs for _ in range(n)]
+
+
+@fails("next_token", "ask, after each token, for the one that follows")
+def not_shifted(tokens, mask):
+    return tokens, tokens, mask
+
+
+@fails("next_token", "ask, after each token, for the one that follows")
+def as_long_as_before(tokens, mask):
+    return tokens, [*tokens[1:], ""], [*mask[1:], 0]
+
+
+@fails("next_token", "carry each target's own mark along")
+def mask_of_the_inputs(tokens, mask):
+    return tokens[:-1], tokens[1:], mask[:-1]
+
+
+@fails("next_token", "carry each target's own mark along")
+def mask_shifted_twice(tokens, mask):
+    return tokens[:-1], tokens[1:], [*mask[2:], 0]
+
+
+@fails("next_token", "refuse a mask of another length")
+def silently_shorter(tokens, mask):
+    pairs = list(zip(tokens, mask))
+    targets = [list(column) for column in zip(*pairs[1:])]
+    return [token for token, _ in pairs[:-1]], *targets
+
+
+@fails("place_reward", "put the whole reward on one token")
+def on_every_trained_token(reward, mask):
+    return [reward * mark for mark in mask]
+
+
+@fails("place_reward", "put the whole reward on one token")
+def on_the_first_trained_token(reward, mask):
+    return [reward * (place == mask.index(1)) for place in range(len(mask))]
+
+
+@fails("place_reward", "put the whole reward on one token")
+def spread_evenly(reward, mask):
+    return [reward * mark / sum(mask) for mark in mask]
+
+
+@fails("place_reward", "pass over template and padding")
+def on_the_very_last_token(reward, mask):
+    return [0.0] * (len(mask) - 1) + [reward]
+
+
+@fails("place_reward", "refuse an episode in which nothing is trained")
+def lost_without_a_word(reward, mask):
+    rewards = [0.0] * len(mask)
+    for place in reversed(range(len(mask))):
+        if mask[place]:
+            rewards[place] = reward
+            break
+    return rewards
+
+
+@fails("episode_log_prob", "add up the log-probs")
+def mean_log_prob(logprobs, mask):
+    return SOLUTIONS["episode_log_prob"](logprobs, mask) / sum(mask)
+
+
+@fails("episode_log_prob", "add up the log-probs")
+def probability_of_the_episode(logprobs, mask):
+    return math.exp(SOLUTIONS["episode_log_prob"](logprobs, mask))
+
+
+@fails("episode_log_prob", "never read what stands where the mask is 0")
+def all_that_is_not_none(logprobs, mask):
+    return math.fsum(value for value in logprobs if value is not None)
+
+
+@fails("episode_log_prob", "stay exact where the probability itself rounds to 0")
+def log_of_a_product(logprobs, mask):
+    chances = (math.exp(value) for value, mark in zip(logprobs, mask) if mark)
+    return math.log(math.prod(chances))
+
+
+@fails("decode_arguments", "take an object as it is")
+def always_loads(arguments):
+    return json.loads(arguments)
+
+
+@fails("decode_arguments", "read the JSON text of an object")
+def as_python_writes_it(arguments):
+    if isinstance(arguments, dict):
+        return arguments
+    try:
+        return ast.literal_eval(arguments)
+    except ValueError:
+        return None
+
+
+@fails("decode_arguments", "give None for text that is no JSON")
+def empty_if_broken(arguments):
+    try:
+        return arguments if isinstance(arguments, dict) else json.loads(arguments)
+    except ValueError:
+        return {}
+
+
+@fails("decode_arguments", "give None for text that is no JSON")
+def raises_if_broken(arguments):
+    return arguments if isinstance(arguments, dict) else json.loads(arguments)
+
+
+@fails("decode_arguments", "give None for JSON that is no object")
+def whatever_it_is(arguments):
+    try:
+        return arguments if isinstance(arguments, dict) else json.loads(arguments)
+    except ValueError:
+        return None
+
+
+@fails("decode_arguments", "give None for JSON that is no object")
+def decoded_until_it_fits(arguments):
+    while isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments)
+        except ValueError:
+            return None
+    return arguments if isinstance(arguments, dict) else None
+
+
+@fails("is_valid_call", "accept a known tool with its arguments")
+def objects_alone(name, arguments, tools):
+    return isinstance(arguments, dict) and SOLUTIONS["is_valid_call"](
+        name, arguments, tools
+    )
+
+
+@fails("is_valid_call", "accept a known tool with its arguments")
+def empty_is_nothing(name, arguments, tools):
+    return bool(decode(arguments)) and name in tools
+
+
+@fails("is_valid_call", "reject a tool that isn't there")
+def looks_it_up(name, arguments, tools):
+    found = decode(arguments)
+    return found is not None and set(tools[name]) == set(found)
+
+
+@fails("is_valid_call", "reject arguments that can't be read")
+def the_name_alone(name, arguments, tools):
+    return name in tools
+
+
+@fails("is_valid_call", "reject an argument that is missing")
+def at_least_the_required(name, arguments, tools):
+    found = decode(arguments)
+    return name in tools and found is not None and set(tools[name]) <= set(found)
+
+
+@fails("is_valid_call", "reject an argument that is missing")
+def at_most_the_known(name, arguments, tools):
+    found = decode(arguments)
+    return name in tools and found is not None and set(found) <= set(tools[name])
+
+
+@fails("is_valid_call", "reject an argument that is missing")
+def whatever_the_values_are(name, arguments, tools):
+    found = decode(arguments)
+    return name in tools and found is not None and set(found) == set(tools[name])
+
+
+SIGNED = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+@fails("extract_answer", "find the one number, as it is written")
+def without_its_sign(text):
+    found = re.findall(r"\d+(?:\.\d+)?", text.rpartition("Answer:")[2])
+    return found[0] if len(set(found)) == 1 else None
+
+
+@fails("extract_answer", "find the one number, as it is written")
+def all_that_follows_the_mark(text):
+    return text.rpartition("Answer:")[2].strip() or None
+
+
+@fails("extract_answer", "find no answer where there is no number, or several")
+def the_first_number(text):
+    found = SIGNED.findall(text.rpartition("Answer:")[2])
+    return found[0] if found else None
+
+
+@fails("extract_answer", "find no answer where there is no number, or several")
+def the_last_number(text):
+    found = SIGNED.findall(text)
+    return found[-1] if found else None
+
+
+@fails("extract_answer", 'read only what follows the last "Answer:"')
+def the_whole_text(text):
+    found = set(SIGNED.findall(text))
+    return found.pop() if len(found) == 1 else None
+
+
+@fails("extract_answer", 'read only what follows the last "Answer:"')
+def behind_the_first_mark(text):
+    found = set(SIGNED.findall(text.split("Answer:", 1)[-1]))
+    return found.pop() if len(found) == 1 else None
+
+
+@fails("extract_answer", "take a number that is said twice as one")
+def counted_as_often_as_said(text):
+    found = SIGNED.findall(text.rpartition("Answer:")[2])
+    return found[0] if len(found) == 1 else None
+
+
+@fails("extract_answer", "give text or None")
+def as_a_number(text):
+    return float(SOLUTIONS["extract_answer"](text))
+
+
+def parts_of(right, calls, invalid):
+    return {"right": right, "calls": calls, "invalid_calls": invalid}
+
+
+@fails("reward", "pay 1 for a right answer")
+def prices_swapped(is_right, calls, invalid):
+    parts = parts_of(1.0, -0.2 * calls, -0.1 * invalid)
+    return sum(parts.values()) * is_right, parts
+
+
+@fails("reward", "be what its breakdown adds up to")
+def parts_that_count(is_right, calls, invalid):
+    total, _ = SOLUTIONS["reward"](is_right, calls, invalid)
+    return total, parts_of(int(is_right), calls, invalid)
+
+
+@fails("reward", "be what its breakdown adds up to")
+def silent_about_zeros(is_right, calls, invalid):
+    total, parts = SOLUTIONS["reward"](is_right, calls, invalid)
+    return total, {name: part for name, part in parts.items() if part}
+
+
+@fails("reward", "charge nothing on a wrong answer")
+def without_a_gate(is_right, calls, invalid):
+    parts = parts_of(float(is_right), -0.1 * calls, -0.2 * invalid)
+    return sum(parts.values()), parts
+
+
+@fails("reward", "charge each further call the same")
+def never_below_zero(is_right, calls, invalid):
+    total, parts = SOLUTIONS["reward"](is_right, calls, invalid)
+    return max(total, 0.0), parts
+
+
+@fails("reward", "charge each further call the same")
+def at_most_five_are_charged(is_right, calls, invalid):
+    return SOLUTIONS["reward"](is_right, min(calls, 5), min(invalid, 5))
+
+
+# ------------------------------------------------------------------ chapter 02
+
+
+@fails("leave_one_out", "rise by exactly as much")
+def mean_of_all(rewards):
+    return [reward - statistics.fmean(rewards) for reward in rewards]
+
+
+@fails("leave_one_out", "rise by exactly as much")
+def the_others_less_mine(rewards):
+    return [-advantage for advantage in SOLUTIONS["leave_one_out"](rewards)]
+
+
+@fails("leave_one_out", "subtract the mean of the others")
+def divided_by_all(rewards):
+    total = math.fsum(rewards)
+    return [reward - (total - reward) / len(rewards) for reward in rewards]
+
+
+@fails("leave_one_out", "give 0.0 for an episode that has no others")
+def divided_by_no_others(rewards):
+    total, others = math.fsum(rewards), len(rewards) - 1
+    return [reward - (total - reward) / others for reward in rewards]
+
+
+@fails("leave_one_out", "give 0.0 for an episode that has no others")
+def raw_if_alone(rewards):
+    return SOLUTIONS["leave_one_out"](rewards) if len(rewards) > 1 else rewards
+
+
+def grpo(rewards, std=statistics.stdev, epsilon=0.0):
+    """(r - mean) / (std + epsilon), with none of the edges."""
+    scale = std(rewards) + epsilon
+    return [(reward - statistics.fmean(rewards)) / scale for reward in rewards]
+
+
+@fails("group_advantages", "have the mean 0")
+def divided_but_not_centred(rewards):
+    return [reward / statistics.stdev(rewards) for reward in rewards]
+
+
+@fails("group_advantages", "have a sample standard deviation")
+def of_the_population(rewards):
+    return grpo(rewards, statistics.pstdev)
+
+
+@fails("group_advantages", "have a sample standard deviation")
+def with_an_epsilon(rewards):
+    return grpo(rewards, epsilon=1e-4)
+
+
+@fails("group_advantages", "have a sample standard deviation")
+def centred_but_not_divided(rewards):
+    return mean_of_all(rewards)
+
+
+@fails("group_advantages", "have a sample standard deviation")
+def by_the_variance(rewards):
+    return grpo(rewards, statistics.variance)
+
+
+@fails("group_advantages", "be largest for the best episode")
+def mean_less_reward(rewards):
+    return [-advantage for advantage in grpo(rewards)]
+
+
+@fails("group_advantages", "be 0.0 where all rewards are equal")
+def divided_by_zero(rewards):
+    return grpo(rewards)
+
+
+@fails("group_advantages", "be 0.0 where all rewards are equal")
+def noise_made_loud(rewards):
+    return grpo(rewards) if len(set(rewards)) > 1 else [0.0] * len(rewards)
+
+
+def if_they_differ(rewards):
+    """grpo, and 0.0 for rewards that are equal up to rounding."""
+    equal = max(rewards) - min(rewards) < 1e-9
+    return [0.0] * len(rewards) if equal else grpo(rewards)
+
+
+@fails("group_advantages", "leave an unscored episode out")
+def none_as_zero(rewards):
+    return if_they_differ([reward or 0.0 for reward in rewards])
+
+
+@fails("group_advantages", "leave an unscored episode out")
+def a_shorter_list(rewards):
+    return if_they_differ([reward for reward in rewards if reward is not None])
+
+
+@fails("group_advantages", "leave an unscored episode out")
+def no_place_for_none(rewards):
+    return if_they_differ(rewards)
+
+
+@fails("group_advantages", "be 0.0 where fewer than two episodes were scored")
+def raw_for_a_group_of_one(rewards):
+    scored = [reward for reward in rewards if reward is not None]
+    if len(scored) == 1:
+        return [reward or 0.0 for reward in rewards]
+    return scaled(rewards)
+
+
+@fails("group_advantages", "be 0.0 where fewer than two episodes were scored")
+def no_score_at_all(rewards):
+    scored = [reward for reward in rewards if reward is not None]
+    low, high = min(scored), max(scored)
+    return scaled(rewards) if high > low else [0.0] * len(rewards)
+
+
+@fails("batch_advantages", "compare each episode with its own group")
+def one_large_group(rewards, groups):
+    return scaled(rewards)
+
+
+@fails("batch_advantages", "take groups of any size")
+def reshaped(rewards, groups):
+    size = len(rewards) // len(set(groups))
+    pieces = [rewards[i : i + size] for i in range(0, len(rewards), size)]
+    return [advantage for piece in pieces for advantage in scaled(piece)]
+
+
+@fails("batch_advantages", "go by the id")
+def neighbours(rewards, groups):
+    runs = itertools.groupby(zip(groups, rewards), lambda pair: pair[0])
+    rows = [scaled([reward for _, reward in run]) for _, run in runs]
+    return [advantage for row in rows for advantage in row]
+
+
+@fails("batch_advantages", "go by the id")
+def group_after_group(rewards, groups):
+    found = []
+    for group in dict.fromkeys(groups):
+        found += scaled([r for r, name in zip(rewards, groups) if name == group])
+    return found
+
+
+def differs(decide):
+    """keep_informative, where ``decide`` says so of a group's rewards."""
+
+    def keep(rewards, groups):
+        return [
+            decide([r for r, name in zip(rewards, groups) if name == group])
+            for group in groups
+        ]
+
+    return keep
+
+
+@fails("keep_informative", "keep a group whose rewards differ, as a whole")
+def where_the_advantage_is_not_zero(rewards, groups):
+    return [a != 0 for a in SOLUTIONS["batch_advantages"](rewards, groups)]
+
+
+@fails("keep_informative", "leave out a group whose rewards are all equal")
+def one_group_for_all(rewards, groups):
+    return [max(rewards) - min(rewards) >= 1e-9] * len(rewards)
+
+
+fails("keep_informative", "leave out a group whose rewards are all equal")(
+    differs(lambda mine: any(reward > 0 for reward in mine))
+)
+fails("keep_informative", "take rounding for no difference")(
+    differs(lambda mine: len(set(mine)) > 1)
+)
+fails("keep_informative", "take an unscored episode for no difference")(
+    differs(
+        lambda mine: max(r or 0.0 for r in mine) - min(r or 0.0 for r in mine) > 1e-9
+    )
+)
+fails("keep_informative", "take an unscored episode for no difference")(
+    differs(lambda mine: max(mine) - min(mine) > 1e-9)
+)
+
+
+@fails("informative_share", "be 0 where nothing can differ")
+def at_least_one_right(success, size):
+    return 1 - (1 - success) ** size
+
+
+@fails("informative_share", "be 0 where nothing can differ")
+def not_all_right(success, size):
+    return 1 - success**size
+
+
+@fails("informative_share", "be 0 where nothing can differ")
+def the_opposite(success, size):
+    return success**size + (1 - success) ** size
+
+
+@fails("informative_share", "stay the same if right and wrong change places")
+def a_power_forgotten(success, size):
+    return 1 - success**size - (1 - success)
+
+
+@fails("informative_share", "be the share found by listing every outcome")
+def a_pair_as_good_as_any(success, size):
+    return 2 * success * (1 - success) if size > 1 else 0.0
+
+
+def ppo(ratio, advantage, low, high, better=min):
+    clipped = min(max(ratio, 1 - low), 1 + high)
+    return -better(ratio * advantage, clipped * advantage)
+
+
+def with_slope(loss):
+    """A clipped loss with the slope of the right one."""
+    return lambda *told: (loss(*told), SOLUTIONS["clipped_loss"](*told)[1])
+
+
+fails("clipped_loss", "be -ratio * A inside of the range")(
+    with_slope(lambda *told: -ppo(*told))
+)
+fails("clipped_loss", "stop where the step has gone far enough")(
+    with_slope(lambda *told: ppo(*told, better=max))
+)
+fails("clipped_loss", "stop where the step has gone far enough")(
+    with_slope(lambda ratio, a, low, high: ppo(ratio, a, high, low))
+)
+fails("clipped_loss", "stop where the step has gone far enough")(
+    with_slope(lambda ratio, a, low, high: -ratio * a)
+)
+fails("clipped_loss", "never hold back a step that goes back")(
+    with_slope(lambda ratio, a, low, high: -min(max(ratio, 1 - low), 1 + high) * a)
+)
+
+
+@fails("clipped_loss", "give the slope of its own loss")
+def slope_that_never_stops(ratio, advantage, low, high):
+    return ppo(ratio, advantage, low, high), -advantage
+
+
+@fails("clipped_loss", "give the slope of its own loss")
+def slope_by_the_log_prob(ratio, advantage, low, high):
+    loss, slope = SOLUTIONS["clipped_loss"](ratio, advantage, low, high)
+    return loss, slope * ratio
+
+
+@fails("k3", "be 0 for equal log-probs and never negative")
+def k1(logprob, ref_logprob):
+    return logprob - ref_logprob
+
+
+@fails("k3", "be 0 for equal log-probs and never negative")
+def without_the_one(logprob, ref_logprob):
+    d = logprob - ref_logprob
+    return math.exp(-d) + d
+
+
+@fails("k3", "have the KL as its mean")
+def k2(logprob, ref_logprob):
+    return (logprob - ref_logprob) ** 2 / 2
+
+
+@fails("k3", "have the KL as its mean")
+def with_the_sign_turned(logprob, ref_logprob):
+    return SOLUTIONS["k3"](ref_logprob, logprob)
+
+
+def weights(lengths, rule):
+    return SOLUTIONS["aggregation_weights"](lengths, rule)
+
+
+@fails("aggregation_weights", "turn a loss of 1 on every token into 1")
+def a_sum_that_is_no_mean(lengths, rule):
+    return [1.0] * len(lengths) if rule == "episode_sum" else weights(lengths, rule)
+
+
+@fails("aggregation_weights", "turn a loss of 1 on every token into 1")
+def per_episode_and_no_more(lengths, rule):
+    return weights(lengths, "episode_sum")
+
+
+@fails("aggregation_weights", "give episodes the same say under episode_mean")
+def means_mixed_up(lengths, rule):
+    other = {"episode_mean": "batch_mean", "batch_mean": "episode_mean"}
+    return weights(lengths, other.get(rule, rule))
+
+
+@fails("aggregation_weights", "count an episode without tokens")
+def divided_by_no_tokens(lengths, rule):
+    if rule == "episode_mean":
+        return [1 / (len(lengths) * length) for length in lengths]
+    return weights(lengths, rule)
+
+
+@fails("aggregation_weights", "count an episode without tokens")
+def empty_ones_do_not_count(lengths, rule):
+    filled = iter(weights([length for length in lengths if length], rule))
+    return [next(filled) if length else 0.0 for length in lengths]
+
+
+@fails("aggregation_weights", "refuse a rule that it does not know")
+def anything_else_is_a_batch_mean(lengths, rule):
+    known = ("episode_sum", "episode_mean")
+    return weights(lengths, rule if rule in known else "batch_mean")
+
+
+def turned(**switches):
+    """A convention that differs from the solution in these switches."""
+    return lambda: SOLUTIONS["trainer_convention"]().but(**switches)
+
+
+for _switches, _must in (
+    ({"ddof": 1}, "compare a group as the trainer's first line"),
+    ({"std_epsilon": 1e-4}, "compare a group as the trainer's first line"),
+    ({"epsilon_place": "under_root"}, "compare a group as the trainer's first line"),
+    ({"std": "none"}, "compare a group as the trainer's first line"),
+    ({"baseline": "leave_one_out"}, "compare a group as the trainer's first line"),
+    ({"clip_high": 0.2}, "form and clip the ratio"),
+    ({"clip_high": 1.28}, "form and clip the ratio"),
+    ({"clip": "two_sided"}, "form and clip the ratio"),
+    ({"dual_clip": 3.0}, "form and clip the ratio"),
+    ({"log_ratio_clamp": None}, "form and clip the ratio"),
+    ({"unit": "decision"}, "add up the tokens as the trainer's last line"),
+    ({"aggregation": "episode_mean"}, "add up the tokens as the trainer's last line"),
+    ({"kl_place": "none", "kl_weight": 0.0}, "charge the KL as the trainer does"),
+    ({"kl_place": "reward"}, "charge the KL as the trainer does"),
+    ({"kl_weight": 0.4}, "charge the KL as the trainer does"),
+    ({"kl_estimator": "k2"}, "charge the KL as the trainer does"),
+    ({"ratio": "sequence"}, "charge the KL as the trainer does"),
+):
+    fails("trainer_convention", _must)(turned(**_switches))
+
+
+# ------------------------------------------------------------------ right, another way
+
+
+def bisected(probabilities, draw):
+    sums = list(itertools.accumulate(probabilities))
+    last = max(action for action, p in enumerate(probabilities) if p > 0)
+    return min(bisect.bisect_right(sums, draw), last)
+
+
+def from_squares(rewards):
+    """The std by way of the mean of squares: the rounding is another one."""
+    scored = [reward for reward in rewards if reward is not None]
+    if len(scored) < 2 or statistics.pstdev(scored) < 1e-9:
+        return [0.0] * len(rewards)
+    count, mean = len(scored), sum(scored) / len(scored)
+    variance = (sum(r * r for r in scored) / count - mean**2) * count / (count - 1)
+    return [0.0 if r is None else (r - mean) / variance**0.5 for r in rewards]
+
+
+def loaded_or_none(arguments):
+    try:
+        found = json.loads(arguments)
+    except TypeError:
+        found = arguments
+    except json.JSONDecodeError:
+        return None
+    return found if type(found) is dict else None
+
+
+def piecewise(ratio, advantage, low, high):
+    too_good = advantage > 0 and ratio > 1 + high
+    too_bad = advantage < 0 and ratio < 1 - low
+    bound = 1 + high if too_good else 1 - low if too_bad else ratio
+    return (-bound * advantage, 0 if too_good or too_bad else -advantage)
+
+
+RIGHT: dict[str, Callable[..., Any]] = {
+    "exact_return": lambda p, q: 0.5 * (2 * p + 6 * (1 - p) * q),
+    "softmax": lambda logits: tuple(1 / sum(exps(logits, z)) for z in logits),
+    "log_prob": lambda logits, a: (
+        -math.log(sum(exps(logits, logits[a])))
+        if max(logits) - logits[a] < 500
+        else logits[a] - max(logits)
+    ),
+    "score": lambda logits, action: [
+        (a == action) - math.exp(SOLUTIONS["log_prob"](logits, a))
+        for a in range(len(logits))
+    ],
+    "pick": bisected,
+    "returns_to_go": lambda rewards, discount=1.0: [
+        sum(r * discount**k for k, r in enumerate(rewards[t:]))
+        for t in range(len(rewards))
+    ],
+    "mean_estimate": lambda logits, pays, baseline: [
+        p * (pay - sum(q * other for q, other in zip(softmax(logits), pays)))
+        for p, pay in zip(softmax(logits), pays)
+    ],
+    "reward": lambda is_right, calls, invalid: (
+        (1 - calls / 10 - invalid / 5) * is_right,
+        parts_of(is_right * 1, is_right * calls / -10, is_right * invalid / -5),
+    ),
+    "decode_arguments": loaded_or_none,
+    "leave_one_out": lambda rewards: [
+        (r - sum(rewards) / len(rewards)) * len(rewards) / max(len(rewards) - 1, 1)
+        for r in rewards
+    ],
+    "group_advantages": from_squares,
+    "clipped_loss": piecewise,
+    "k3": lambda logprob, ref_logprob: (
+        math.expm1(ref_logprob - logprob) + logprob - ref_logprob
+    ),
+    "informative_share": lambda p, size: sum(
+        math.comb(size, k) * p**k * (1 - p) ** (size - k) for k in range(1, size)
+    ),
+    "trainer_convention": lambda: VERL.but(
+        ddof=0,
+        clip_high=0.28,
+        dual_clip=None,
+        mean_epsilon=0.0,
+        kl_place="loss",
+        kl_weight=0.04,
+        kl_clamp=None,
+        kl_log_ratio_clamp=None,
+    ),
+}
+
+
+def exps(logits, less):
+    return [math.exp(min(z - less, 700.0)) for z in logits]
+
+
+# ------------------------------------------------------------------ grading them
+
+
+class Solutions(unittest.TestCase):
+    def test_every_solution_is_accepted(self):
+        for name, exercise in EXERCISES.items():
+            result = judge(exercise, SOLUTIONS[name])
+            self.assertEqual(result.status, DONE, (name, result.problem))
+
+    def test_so_is_a_right_answer_written_another_way(self):
+        for name, function in RIGHT.items():
+            result = judge(EXERCISES[name], function)
+            self.assertEqual(result.status, DONE, (name, result.problem))
+
+    def test_they_have_the_learners_signatures_and_first_lines(self):
+        given = functions(FOLDER)
+        self.assertEqual(list(given), list(EXERCISES))
+        self.assertEqual(list(SOLUTIONS), list(EXERCISES))
+        for name, solution in SOLUTIONS.items():
+            self.assertEqual(
+                inspect.signature(given[name]), inspect.signature(solution), name
+            )
+            self.assertEqual(given[name].__doc__.split("\n")[0], solution.__doc__, name)
+
+    def test_they_are_short(self):
+        for name, solution in SOLUTIONS.items():
+            self.assertLess(len(inspect.getsource(solution).splitlines()), 17, name)
+
+    def test_the_examples_of_the_learners_files_are_right(self):
+        for name, function in functions(FOLDER).items():
+            found = doctest.DocTestFinder(recurse=False).find(
+                function, name, globs=dict(SOLUTIONS)
+            )
+            self.assertTrue(found[0].examples, name)
+            told: list[str] = []
+            runner = doctest.DocTestRunner(verbose=False)
+            runner.run(found[0], out=told.append)
+            self.assertEqual(runner.failures, 0, "".join(told))
+
+    def test_the_learners_files_are_all_still_to_do(self):
+        for name, function in functions(FOLDER).items():
+            self.assertEqual(judge(EXERCISES[name], function).status, NOT_YET)
+
+
+class WrongAnswers(unittest.TestCase):
+    def test_each_is_rejected_by_the_property_that_is_meant_for_it(self):
+        for name, must, function in ATTEMPTS:
+            with self.subTest(f"{name}: {function.__name__}"):
+                result = judge(EXERCISES[name], function)
+                self.assertEqual(result.status, FAILED)
+                self.assertTrue(
+                    result.problem.property.startswith(must), result.problem
+                )
+
+    def test_each_exercise_has_three_and_each_property_rejects_one(self):
+        for name, exercise in EXERCISES.items():
+            mine = [one.must for one in ATTEMPTS if one.exercise == name]
+            self.assertGreaterEqual(len(mine), 3, name)
+            for one in exercise.properties:
+                self.assertTrue(any(map(one.name.startswith, mine)), (name, one.name))
+
+    def test_what_is_told_names_the_call_and_differs_from_what_was_expected(self):
+        for name, _, function in ATTEMPTS:
+            problem = judge(EXERCISES[name], function).problem
+            self.assertTrue(problem.given.startswith(f"{name}("), problem)
+            self.assertNotEqual(problem.expected, problem.got)
+            self.assertTrue(problem.got)
+
+
+class Judging(unittest.TestCase):
+    """Whatever comes back, a verdict comes out of it."""
+
+    def problem(self, name: str, function: Callable[..., Any]):
+        result = judge(EXERCISES[name], function)
+        self.assertEqual(result.status, FAILED)
+        return result.problem
+
+    def test_values_that_nobody_expects(self):
+        class Odd(list):
+            def __repr__(self):
+                raise RuntimeError
+
+            def __eq__(self, other):
+                raise RuntimeError
+
+            __hash__ = None
+
+        endless: list[Any] = []
+        endless.append(endless)
+        for value, said in (
+            (None, "None"),
+            ([math.nan, 1.0], "[nan, 1]"),
+            (itertools.count(), "count(0)"),
+            (endless, "<list>"),
+            (Odd(), "<Odd>"),
+            ({1.0: "x"}, "{1: 'x'}"),
+            ("y" * 999, "'yyyy"),
+            ([0] * 999, "[0, 0, "),
+        ):
+            problem = self.problem("softmax", lambda logits, value=value: value)
+            self.assertTrue(problem.got.startswith(said), problem.got)
+            self.assertLessEqual(len(problem.got), 400)
+
+    def test_an_exception_is_told_with_the_line_that_it_came_through(self):
+        def deeper():
+            raise ZeroDivisionError("by\nzero")
+
+        def above(logits):
+            return deeper()
+
+        line = inspect.getsourcelines(deeper)[1] + 1
+        told = f"ZeroDivisionError in line {line}: by zero"
+        self.assertEqual(self.problem("softmax", above).got, told)
+        self.assertEqual(
+            self.problem("softmax", lambda: None).got.partition(":")[0], "TypeError"
+        )
+
+    def test_an_exception_that_cannot_be_printed(self):
+        class Mute(Exception):
+            def __str__(self):
+                raise RuntimeError
+
+        def softmax(logits):
+            raise Mute
+
+        self.assertRegex(self.problem("softmax", softmax).got, r"^Mute in line \d+$")
+
+    def test_an_answer_that_a_check_trips_over_is_a_wrong_one(self):
+        class Heavy(float):
+            def __sub__(self, other):
+                raise RuntimeError("too heavy")
+
+        problem = self.problem("leave_one_out", lambda rewards: [Heavy(), Heavy()])
+        self.assertTrue(problem.property.startswith("rise by exactly"))
+
+    def test_digits_that_differ_beyond_those_shown_are_told(self):
+        problem = self.problem("k3", lambda a, b: 1e-8 * (a == b))
+        self.assertEqual((problem.expected, problem.got), ("0", "1e-08"))
+        nearly = self.problem("log_prob", lambda row, a: math.log(1 / len(row)) + 1e-8)
+        self.assertEqual(nearly.expected, "-0.693147 (log(1/2))")
+        self.assertRegex(nearly.got, r"^-0\.6931471[0-9]+$")
+
+    def test_a_function_of_another_make_is_graded_too(self):
+        made = functools.partial(lambda extra, logits: softmax(logits), None)
+        self.assertEqual(judge(EXERCISES["softmax"], made).status, DONE)
+        cached = functools.lru_cache(lambda p, q: p + (1 - p) * q * 3)
+        self.assertEqual(judge(EXERCISES["exact_return"], cached).status, DONE)
+
+    def test_each_exercise_is_in_its_chapter(self):
+        for chapter, exercises in CHAPTERS.items():
+            for exercise in exercises:
+                self.assertEqual(exercise.chapter, chapter)
+            self.assertGreaterEqual(len(exercises), 5)
+
+
+class Hints(unittest.TestCase):
+    def hints(self):
+        for exercise in EXERCISES.values():
+            for one in exercise.properties:
+                yield one.name, one.hint
+
+    def test_both_languages_are_there_and_each_is_in_its_own(self):
+        for name, hint in self.hints():
+            self.assertEqual(sorted(hint), ["en", "zh"], name)
+            self.assertRegex(hint["zh"], HAN, name)
+            self.assertNotRegex(hint["en"], f"{HAN.pattern}|{FULL_WIDTH.pattern}", name)
+            for text in hint.values():
+                self.assertRegex(text, r"[.\u3002\uff1f?]$", name)
+                self.assertNotRegex(text.replace("!=", ""), "[!\uff01]", name)
+
+    def test_chinese_has_its_own_punctuation_and_spacing(self):
+        for _, hint in self.hints():
+            self.assertNotRegex(hint["zh"], rf"{HAN.pattern}[,;:?!()]")
+            self.assertNotRegex(
+                hint["zh"], rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
+            )
+
+    def test_a_property_goes_on_after_it_must(self):
+        for name, _ in self.hints():
+            self.assertRegex(name, r"^[a-z].*[^.]$")
+
+
+# ------------------------------------------------------------------ the command
+
+EVERYTHING = """
+import os, sys, threading, time
+threading.Thread(target=lambda: time.sleep(60)).start()
+print("a line", "\u7ed3\u679c")
+os.write(1, b"and another")
+
+def exact_return(p, q):
+    print("noise")
+    sys.stderr.write("more noise")
+    return p + (1 - p) * q * 3
+
+def softmax(logits):
+    return input()
+
+def log_prob(logits, action):
+    while True:
+        pass
+
+def score(logits, action):
+    os._exit(7)
+
+def pick(probabilities, draw):
+    sys.exit("no")
+
+def returns_to_go(rewards, discount=1.0):
+    for reward in rewards:
+        reward
+
+def mean_estimate(logits, pays, baseline):
+    return reinforce_step(logits, pays, baseline)
+
+def reinforce_step(logits, episodes, rate):
+    raise NotImplementedError
+"""
+
+
+class Command(InFolder):
+    def file(self, text: str, name: str = "chapter_00.py") -> Path:
+        path = self.folder / name
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def results(self, *arguments: object) -> tuple[int, dict[str, dict[str, str]]]:
+        """(exit status, name -> what is told of it) of one file."""
+        done = command("check", *arguments, "--json")
+        self.assertEqual(done.err, "")
+        (file,) = json.loads(done.out)["files"]
+        return done.status, {result["name"]: result for result in file["results"]}
+
+    def test_the_solutions_are_all_done_and_the_learners_files_not_yet(self):
+        done = command("check", FOLDER / "solutions")
+        self.assertEqual((done.status, done.err), (0, ""))
+        self.assertTrue(done.out.endswith("\n25 of 25 done\n"))
+        done = command("check", FOLDER)
+        self.assertEqual(done.status, 1)
+        self.assertTrue(done.out.endswith("\n0 of 25 done, 25 not yet\n"))
+
+    def test_nothing_that_a_file_does_stops_the_grading_of_the_rest(self):
+        status, found = self.results(self.file(EVERYTHING), "--seconds", 1)
+        self.assertEqual(status, 1)
+        self.assertEqual(
+            found["exact_return"], {"name": "exact_return", "status": DONE}
+        )
+        for name, must, asked, got in (
+            ("softmax", "give positive", "softmax([5.0])", "EOFError in line 13"),
+            (
+                *("log_prob", "come to an end", "log_prob([0.0, 0.0], 0)"),
+                "nothing within 1 s, at line 1[67]$",
+            ),
+            (
+                *("score", "leave the process alive", "score([0.0, 0.0], 0)"),
+                "the end of the process, with status 7$",
+            ),
+            ("pick", "give each", "pick([0.2, 0.5, 0.3], 0.025)", "SystemExit in line"),
+            ("returns_to_go", "give a list", "returns_to_go([0.0, 3.0])", "None$"),
+        ):
+            self.assertEqual(found[name]["status"], FAILED, name)
+            self.assertTrue(found[name]["property"].startswith(must), found[name])
+            self.assertEqual(found[name]["given"], asked)
+            self.assertRegex(found[name]["got"], f"^{got}")
+        for name in ("mean_estimate", "reinforce_step"):  # the first calls the second
+            self.assertEqual(found[name], {"name": name, "status": NOT_YET})
+
+    def test_a_function_that_is_missing_or_is_none(self):
+        status, found = self.results(self.file("softmax = [1]\n"))
+        self.assertEqual(status, 1)
+        self.assertEqual(found["softmax"]["got"], "[1]")
+        self.assertEqual(found["score"]["got"], "nothing of this name")
+        self.assertEqual({one["property"] for one in found.values()}, {"be there"})
+
+    def test_a_file_that_cannot_be_run_is_told_in_a_line(self):
+        for text, said in (
+            ("x = 1\ndef softmax(:\n", "SyntaxError in line 2: "),
+            ("x = 1\n\ny = 1 / 0\n", "ZeroDivisionError in line 3: "),
+            ("import no_such_module\n", "ModuleNotFoundError in line 1: "),
+            ("raise SystemExit\n", "SystemExit in line 1"),
+            ("while True:\n    pass\n", "nothing within 1 s, at line [12]"),
+            ("import os\nos._exit(0)\n", "the end of the process, with status 0"),
+            ("raise KeyboardInterrupt", "the end of the process, with status"),
+        ):
+            done = command("check", self.file(text), "--seconds", 1)
+            self.assertEqual((done.status, done.err), (1, ""), text)
+            self.assertRegex(done.out, f"  The file can't be run: {said}")
+            self.assertTrue(done.out.endswith("\n0 of 8 done, 8 failed\n"))
+
+    def test_the_package_cannot_be_hidden_and_stale_bytecode_is_not_read(self):
+        self.file("raise ValueError\n", "agentic_rl.py")
+        self.file("raise ValueError\n", "random.py")
+        path = self.file(
+            "import random\ndef k3(a, b):\n    return 1.0\n", "chapter_02.py"
+        )
+        self.assertEqual(self.results(path)[1]["k3"]["status"], FAILED)
+        text = "import math, beside\ndef k3(a, b):\n    return math.exp(b - a) + a - b - 1\n"
+        self.file(text, "chapter_02.py")
+        self.file("", "beside.py")
+        self.assertEqual(self.results(path)[1]["k3"]["status"], DONE)
+        self.assertEqual(list(self.folder.rglob("*.pyc")), [])
+
+    def test_hints_in_the_language_that_is_asked_for(self):
+        path = self.file("def exact_return(p, q):\n    return 0.0\n")
+        hint = EXERCISES["exact_return"].properties[0].hint
+        for language, given in (("en", []), ("en", ["en"]), ("zh", ["zh"])):
+            option = [word for word in ("--language", *given) if given]
+            _, found = self.results(path, *option)
+            self.assertEqual(found["exact_return"]["hint"], hint[language])
+
+    def test_the_page_fits_in_eighty_columns_whatever_it_says(self):
+        path = self.file(
+            "def exact_return(p, q):\n    return ['\u7b54' * 300]\n"
+            "def softmax(logits):\n    return ['x' * 300]\n"
+            "def score(logits, action):\n    raise ValueError('\u9519\\n\\udc80')\n"
+        )
+        for language in ("zh", "en"):
+            for encoding in ("utf-8", "ascii"):
+                with mock.patch.object(check, "encoding", lambda name=encoding: name):
+                    out = command("check", path, "--language", language).out
+                out.encode(encoding)
+                for line in out.splitlines():
+                    self.assertLessEqual(check.columns(line), 80, line)
+                    self.assertNotRegex(line, r"^ +[\uff0c\u3002\uff1b\uff1a\u3001]")
+
+    def test_a_hint_loses_nothing_where_it_is_folded(self):
+        for exercise in EXERCISES.values():
+            for one in exercise.properties:
+                for text in one.hint.values():
+                    with mock.patch.object(check, "encoding", lambda: "utf-8"):
+                        lines = list(check.folded(" " * 21, text))
+                    self.assertLessEqual(max(map(check.columns, lines)), 80)
+                    joined = "".join(lines)
+                    self.assertEqual(joined.replace(" ", ""), text.replace(" ", ""))
+
+    def test_colour_where_there_is_a_terminal_that_wants_it(self):
+        path = self.file(EVERYTHING.replace("while True", "while False"))
+        with mock.patch("agentic_rl.cli.terminal.has_colour", lambda: True):
+            out = command("check", path).out
+        for code, status in ((32, DONE), (31, FAILED), (33, NOT_YET)):
+            self.assertIn(f"\x1b[{code}m{status:<9}\x1b[0m", out)
+        self.assertNotIn("\x1b", command("check", path).out)
+
+
+class Files(InFolder):
+    def here(self, folder: Path) -> None:
+        before = Path.cwd()
+        self.addCleanup(os.chdir, before)
+        os.chdir(folder)
+
+    def test_the_files_of_this_folder_or_of_one_above_it(self):
+        (self.folder / "exercises" / "deep").mkdir(parents=True)
+        (self.folder / "exercises" / "chapter_01.py").write_text("")
+        for folder, said in (
+            (self.folder, str(Path("exercises", "chapter_01.py"))),
+            (self.folder / "exercises", "chapter_01.py"),
+            (self.folder / "exercises" / "deep", None),
+        ):
+            self.here(folder)
+            (file,) = json.loads(command("check", "--json").out)["files"]
+            path = (self.folder / "exercises" / "chapter_01.py").resolve()
+            self.assertEqual(Path(file["file"]).resolve(), path)
+            if said:
+                self.assertEqual(file["file"], said)
+
+    def test_elsewhere_the_projects_own(self):
+        self.here(self.folder)
+        files = [path.name for path in check.found()]
+        self.assertEqual(files, [f"chapter_{chapter}.py" for chapter in CHAPTERS])
+
+    def test_a_name_with_the_chapter_somewhere_in_it(self):
+        for name in ("chapter_01.py", "my_chapter_01_again.py"):
+            self.assertEqual(check.chapter_of(Path(name)), "01")
+
+    def test_usage(self):
+        (self.folder / "answers.py").write_text("")
+        for arguments, said in (
+            ([self.folder / "none.py"], "none.py: No such file"),
+            ([self.folder], "expected files called chapter_*.py"),
+            ([self.folder / "answers.py"], "expected a name with one of chapter_00, "),
+            ([FOLDER / "chapter_00.py", "--seconds", "0"], "at least 1"),
+            ([FOLDER / "chapter_00.py", "--seconds", "3601"], "at most 3600"),
+            ([FOLDER / "chapter_00.py", "--language", "fr"], "expected one of zh, en"),
+        ):
+            done = command("check", *arguments)
+            self.assertEqual((done.status, done.out), (2, ""))
+            self.assertIn(said, done.err)
+            self.assertEqual(done.err.count("\n"), 1)
+        self.here(self.folder)
+        with mock.patch.object(check, "FOLDER", "no-exercises"):
+            self.assertEqual(command("check").status, 2)
+
+
+class OneWay(unittest.TestCase):
+    def test_the_graders_know_nothing_of_the_command_line(self):
+        order = ["grading", *(f"chapter_{c}" for c in CHAPTERS), "__init__", "isolated"]
+        folder = ROOT / "agentic_rl" / "exercises"
+        self.assertEqual(
+            sorted(order), sorted(path.stem for path in folder.glob("*.py"))
+        )
+        for place, name in enumerate(order):
+            above = {f"agentic_rl.exercises.{x}" for x in order[:place]}
+            above |= {"agentic_rl.exercises"} if name == "isolated" else set()
+            for module in imported(folder / f"{name}.py"):
+                self.assertFalse(module.startswith("agentic_rl.cli"), (name, module))
+                if module.startswith("agentic_rl.exercises"):
+                    self.assertIn(module, above | {"agentic_rl.exercises"}, name)
+
+    def test_the_learners_files_need_nothing_installed(self):
+        for path in FOLDER.rglob("*.py"):
+            for module in imported(path):
+                top = module.split(".")[0]
+                self.assertIn(top, ("agentic_rl", *sys.stdlib_module_names), path)
+
+
+class Pages(unittest.TestCase):
+    """exercises/README.md and README.en.md."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.chinese, cls.english = (read(FOLDER / name) for name in NAMES)
+
+    def test_every_exercise_is_listed_in_its_chapter_in_order(self):
+        for text in (self.chinese, self.english):
+            listed = [[row[0] for row in table[1:]] for table in tables(text)]
+            expected = [
+                [f"`{exercise.name}`" for exercise in chapter]
+                for chapter in CHAPTERS.values()
+            ]
+            self.assertEqual(listed, expected)
+
+    def test_how_many_there_are(self):
+        for text in (self.chinese, self.english):
+            self.assertRegex(text, rf"\b{len(EXERCISES)}\b")
+
+    def test_both_languages_say_the_same(self):
+        self.assertEqual(headings(self.chinese), headings(self.english))
+        self.assertEqual(code_blocks(self.chinese), code_blocks(self.english))
+        self.assertEqual(shapes(self.chinese), shapes(self.english))
+        self.assertEqual(self.chinese.count("\n- "), self.english.count("\n- "))
+        names = [
+            re.sub(r"\.en\.(md|ipynb)", r".\1", link).replace("/docs/en/", "/docs/")
+            for link in links(self.english)
+        ]
+        self.assertEqual(links(self.chinese)[1:], names[1:])
+        in_code = [
+            set(re.findall(r"`([^`\n]+)`", prose(text)))
+            for text in (self.chinese, self.english)
+        ]
+        self.assertEqual(*in_code)
+
+    def test_links_lead_to_files_and_to_places_in_them(self):
+        for text in (self.chinese, self.english):
+            for link in links(text):
+                name, _, anchor = link.partition("#")
+                path = FOLDER / name
+                self.assertTrue(path.exists(), link)
+                if anchor:
+                    self.assertIn(f'<a id="{anchor}"></a>', read(path), link)
+
+    def test_commands_take_their_arguments_and_name_what_is_there(self):
+        blocks = code_blocks(self.english)
+        self.assertIn("python3 -m agentic_rl check\n", blocks[0])
+        for line in re.findall(r"python3 -m agentic_rl (\w[^`|\n]*)", self.english):
+            name, *arguments = line.split()
+            for file in read_arguments(COMMANDS[name], arguments)["operands"]:
+                self.assertTrue((ROOT / file).exists(), line)
+
+    def test_the_manners_of_the_other_pages(self):
+        for text, other in ((self.chinese, NAMES[1]), (self.english, NAMES[0])):
+            self.assertIn(f"]({other})", "".join(text.splitlines()[:5]))
+            self.assertNotRegex(text, MACHINE)
+            self.assertNotRegex(text, r"https?://")
+            self.assertNotRegex(text.replace("!=", ""), "[!\uff01]")
+            self.assertEqual(values(text), set())
+            self.assertLessEqual(len(text.splitlines()), 75)
+        for line in prose(self.chinese).splitlines():
+            without_links = re.sub(r"\]\([^)]*\)", "]", line)
+            self.assertNotRegex(without_links, rf"{HAN.pattern}[,;:?!()]")
+            glued = rf"{HAN.pattern}[A-Za-z0-9`]|[A-Za-z0-9`]{HAN.pattern}"
+            self.assertNotRegex(without_links, glued)
+        lines = self.english.splitlines()
+        for line in lines[:2] + lines[3:]:
+            self.assertNotRegex(line, f"{FULL_WIDTH.pattern}|{HAN.pattern}")
+
+
+if __name__ == "__main__":
+    unittest.main()
