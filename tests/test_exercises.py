@@ -1188,7 +1188,8 @@ class Judging(unittest.TestCase):
         problem = self.problem("leave_one_out", lambda rewards: [Heavy(), Heavy()])
         self.assertTrue(problem.property.startswith("rise by exactly"))
 
-    def test_digits_that_differ_beyond_those_shown_are_told(self):
+    def test_six_digits_are_told_and_more_where_only_they_differ(self):
+        self.assertEqual(self.problem("log_prob", lambda row, a: 1 / 3).got, "0.333333")
         problem = self.problem("k3", lambda a, b: 1e-8 * (a == b))
         self.assertEqual((problem.expected, problem.got), ("0", "1e-08"))
         nearly = self.problem("log_prob", lambda row, a: math.log(1 / len(row)) + 1e-8)
@@ -1342,14 +1343,19 @@ class Command(InFolder):
             self.assertRegex(done.out, f"  The file can't be run: {said}")
             self.assertTrue(done.out.endswith("\n0 of 8 done, 8 failed\n"))
 
-    def test_the_package_cannot_be_hidden_and_stale_bytecode_is_not_read(self):
+    @mock.patch.dict(os.environ)
+    def test_the_package_cannot_be_hidden_and_no_bytecode_is_written(self):
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
         self.file("raise ValueError\n", "agentic_rl.py")
         self.file("raise ValueError\n", "random.py")
         path = self.file(
             "import random\ndef k3(a, b):\n    return 1.0\n", "chapter_02.py"
         )
         self.assertEqual(self.results(path)[1]["k3"]["status"], FAILED)
-        text = "import math, beside\ndef k3(a, b):\n    return math.exp(b - a) + a - b - 1\n"
+        text = "from __future__ import annotations\n"
+        text += "from dataclasses import dataclass\n"
+        text += "@dataclass\nclass Pair:\n    a: float\n    b: float\n"
+        text += "import math, beside\ndef k3(a, b):\n    return math.exp(b - a) + a - b - 1\n"
         self.file(text, "chapter_02.py")
         self.file("", "beside.py")
         self.assertEqual(self.results(path)[1]["k3"]["status"], DONE)
@@ -1367,6 +1373,7 @@ class Command(InFolder):
         path = self.file(
             "def exact_return(p, q):\n    return ['\u7b54' * 300]\n"
             "def softmax(logits):\n    return ['x' * 300]\n"
+            "def log_prob(logits, action):\n    return '\U0001f600' * 99\n"
             "def score(logits, action):\n    raise ValueError('\u9519\\n\\udc80')\n"
         )
         for language in ("zh", "en"):

@@ -196,7 +196,6 @@ def _serve(path: str, chapter: str, first: str, seconds: str) -> None:
         for record in _records(Path(path), chapter, int(first), watch):
             told.write(json.dumps(record) + "\n")
             told.flush()
-            watch("")
             wait()
         os._exit(0)  # whatever threads the file has started
 
