@@ -1,8 +1,8 @@
 """Chapter 00: from logits to a better policy, by hand.
 
 Replace each ``raise NotImplementedError``, from top to bottom; a function may call those
-above it. An action is a number, counted from 0. What is done, and what is wrong with what
-is not, says
+above it. An action is a number, counted from 0. This says what is done, and what is wrong
+with the rest:
 
     python3 -m agentic_rl check exercises/chapter_00.py
 """

@@ -1,7 +1,7 @@
 """Chapter 02: GRPO, written by yourself.
 
 Replace each ``raise NotImplementedError``, from top to bottom; a function may call those
-above it. What is done, and what is wrong with what is not, says
+above it. This says what is done, and what is wrong with the rest:
 
     python3 -m agentic_rl check exercises/chapter_02.py
 """

@@ -2,8 +2,8 @@
 
 An exercise is a function that a learner writes. A property is what must hold of it, no
 matter how it was written: an identity, an invariance, a case computed by hand, or the
-same number computed in another way. Told is the first property that does not hold: on
-which input, what was expected, what came back, and a hint.
+same number computed in another way. The first one that does not hold is told: on which
+input, what was expected, what came back, and a hint.
 """
 # ruff: noqa: RUF001  (the Chinese hints have their own punctuation)
 
