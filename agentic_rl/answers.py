@@ -8,10 +8,11 @@ state, so any thread may call it; time grows linearly with the text.
 
 from __future__ import annotations
 
-import functools
 import re
 from fractions import Fraction
 from typing import NamedTuple
+
+from agentic_rl.values import remembered
 
 MAX_LENGTH = 1000  # characters of a text that is read as a value
 MAX_EXPONENT = 400  # of scientific notation, in either direction
@@ -81,7 +82,7 @@ def _check_text(text: object) -> None:
         raise AnswerError(f"an answer is text, got {type(text).__name__}")
 
 
-@functools.lru_cache(maxsize=4096)  # a group's episodes keep giving the same answers
+@remembered  # a group's episodes keep giving the same answers
 def _parse_value(text: str) -> Value | None:
     text = text.strip()
     if len(text) > MAX_LENGTH:
@@ -210,7 +211,7 @@ def extract_answer(text: str) -> str | None:
     return _extract_answer(text)
 
 
-@functools.lru_cache(maxsize=4096)
+@remembered
 def _extract_answer(text: str) -> str | None:
     if _BOX.search(text):
         return _last_box(text)

@@ -11,7 +11,6 @@ The kind of a task is read from its question, as a model would have to. No label
 
 from __future__ import annotations
 
-import functools
 import json
 import random
 import re
@@ -22,7 +21,7 @@ from typing import Any
 from agentic_rl.answers import answers_equal, extract_answer
 from agentic_rl.calculator import MAX_BITS, CalculatorError, calculate
 from agentic_rl.messages import MessageError, parse_json
-from agentic_rl.values import excerpt
+from agentic_rl.values import excerpt, remembered
 
 KINDS = ("easy", "hard", "lookup")
 _A = {"easy": "an easy", "hard": "a hard", "lookup": "a lookup"}
@@ -72,7 +71,7 @@ class Task:
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
-@functools.lru_cache(maxsize=4096)  # asked at the start of each episode
+@remembered  # asked at the start of each episode
 def kind_of(question: str) -> str:
     """easy, hard or lookup, from the words of the question alone.
 

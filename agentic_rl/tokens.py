@@ -8,9 +8,10 @@ ordinary tokens, so no user and no tool can end a turn.
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Iterable
+
+from agentic_rl.values import remembered
 
 IM_START, IM_END = "<|im_start|>", "<|im_end|>"
 
@@ -28,9 +29,7 @@ _PIECE = re.compile(
 )
 
 
-@functools.lru_cache(
-    maxsize=4096
-)  # the same questions and calls come back all the time
+@remembered  # the same questions and calls come back all the time
 def encode(text: str) -> tuple[str, ...]:
     """Text -> ordinary tokens; ``decode(encode(text)) == text``."""
     return tuple(_PIECE.findall(text))

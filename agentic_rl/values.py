@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
-from typing import Any, TypeGuard
+from collections.abc import Callable
+from typing import Any, TypeGuard, TypeVar
+
+SHORT = 1000  # characters of a text whose result is remembered
+
+Result = TypeVar("Result")
 
 
 def is_finite(value: Any) -> TypeGuard[float]:
@@ -17,6 +23,20 @@ def is_finite(value: Any) -> TypeGuard[float]:
         return math.isfinite(value)
     is_int = isinstance(value, int) and not isinstance(value, bool)
     return is_int and abs(value) <= sys.float_info.max
+
+
+def remembered(function: Callable[[str], Result]) -> Callable[[str], Result]:
+    """A function of a text that keeps its results for short texts, which come back.
+
+    Long ones are rare, and a few thousand of them would fill the memory.
+    """
+    cached = functools.lru_cache(maxsize=4096)(function)
+
+    @functools.wraps(function)
+    def remembering(text: str) -> Result:
+        return cached(text) if len(text) <= SHORT else function(text)
+
+    return remembering
 
 
 def excerpt(value: Any) -> str:

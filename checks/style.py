@@ -30,7 +30,8 @@ def main() -> int:
             [interpreter, "-m", *words], cwd=ROOT, capture_output=True, text=True
         )
         said = (done.stdout + done.stderr).splitlines()
-        verdicts.add(f"{name}: {words[0]}", said if done.returncode else [])
+        ended = f"exit status {done.returncode}"
+        verdicts.add(f"{name}: {words[0]}", [*said, ended] if done.returncode else [])
     return verdicts.close()
 
 

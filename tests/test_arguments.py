@@ -43,7 +43,7 @@ def read(text: str) -> dict[str, object]:
 class Reading(unittest.TestCase):
     def test_defaults(self):
         expected = {"times": 1, "scale_by": None, "tag": [], "loud": False}
-        self.assertEqual(read("f"), {**expected, "operands": ["f"]})
+        self.assertEqual(read("f"), {**expected, "operands": ["f"], "given": set()})
 
     def test_a_value_may_follow_or_stand_behind_an_equals_sign(self):
         for text in ("f --times 3", "--times=3 f", "--times 3 -- f"):

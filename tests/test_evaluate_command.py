@@ -21,6 +21,11 @@ from agentic_rl.tool_math import ACTIONS, STATES
 from tests.support import command
 
 
+def by_policy(printed: str) -> dict[str, dict]:
+    """What ``evaluate --json`` printed, by the name of the policy."""
+    return {row["policy"]: row for row in json.loads(printed)}
+
+
 class Runs(unittest.TestCase):
     """Two short runs that differ in one thing, made once."""
 
@@ -37,7 +42,7 @@ class Runs(unittest.TestCase):
 class Policies(Runs):
     def test_the_exact_row_is_the_oracles(self):
         done = command("evaluate", self.a, "--json")
-        table = json.loads(done.out)
+        table = by_policy(done.out)
         names = ["untrained", "best scripted", str(self.a), "optimum"]
         self.assertEqual(list(table), names)
         tasks = load_tasks(HELD_OUT)
@@ -50,12 +55,21 @@ class Policies(Runs):
 
     def test_a_folder_and_its_policy_file_are_the_same_policy(self):
         file = self.a / "policy.json"
-        table = json.loads(command("evaluate", self.a, file, "--json").out)
-        self.assertEqual(table[str(self.a)], table[str(file)])
+        table = by_policy(command("evaluate", self.a, file, "--json").out)
+        self.assertEqual(
+            {**table[str(self.a)], "policy": None}, {**table[str(file)], "policy": None}
+        )
+
+    def test_no_row_is_lost_however_the_policies_are_called(self):
+        done = command("evaluate", self.a, self.a, "--json", "--episodes", 5)
+        names = [row["policy"] for row in json.loads(done.out)]
+        ends = ["untrained", "best scripted", "optimum"]
+        self.assertEqual(names, [*ends[:2], str(self.a), str(self.a), ends[2]])
 
     def test_more_episodes_another_seed_another_sample_the_same_exact_figure(self):
         def rows(*arguments: object) -> dict:
-            return json.loads(command("evaluate", self.a, "--json", *arguments).out)
+            done = command("evaluate", self.a, "--json", *arguments)
+            return by_policy(done.out)
 
         first, again = rows(), rows("--episodes", 300, "--seed", 0)
         other, more = rows("--seed", 1), rows("--episodes", 999)
@@ -142,6 +156,11 @@ class Episodes(Runs):
         self.assertEqual((kind["episodes"], kind["scored"]), (3, 1))
         self.assertEqual((kind["calls"], kind["invalid"]), (1, 1))
         self.assertEqual(kind["unfinished"], 2)  # nobody answered; two calls hang
+
+    def test_a_mean_that_no_float_holds_is_null(self):
+        log = [{"role": "assistant", "content": "hi"}]
+        found = self.tally(*[{"messages": log, "reward": 1.7e308}] * 2)
+        self.assertIsNone(found["kinds"]["chat logs"]["means"]["reward"])
 
     def test_a_runs_own_tasks_judge_its_episodes(self):
         done = command("evaluate", self.a / "trajectories.jsonl", "--json")

@@ -162,6 +162,22 @@ class List(Files):
         self.assertEqual(done.status, 1)
         self.assertIn("no such episode", done.err)
 
+    def test_all_lines_are_counted_whatever_was_asked_for(self):
+        self.write(GOLDEN[0].to_dict(), "{", WEATHER, WEATHER)
+        done = command("show", self.path, "--task", "golden")
+        self.assertIn("1 of 4 lines bad: 2", done.err)
+
+    def test_a_line_that_was_not_asked_for_is_not_blamed(self):
+        self.write(WEATHER, "{")
+        done = command("show", self.path, "--line", 1)
+        self.assertEqual((done.status, done.err), (0, ""))
+
+    def test_null_fields_of_a_log_say_nothing(self):
+        message = {"role": "user", "content": "q", "tool_call_id": None, "name": None}
+        self.write([message])
+        done = command("show", self.path, "--full")
+        self.assertEqual((done.status, done.err), (0, ""))
+
     def test_json_says_everything(self):
         self.golden()
         done = command("show", self.path, "--json")
@@ -291,6 +307,12 @@ class Walk(Files):
         record = read_record([{"role": "assistant", "content": "Hello."}, *WEATHER])
         turns = show.turns(record)
         self.assertEqual([len(turn.messages) for turn in turns], [3, 2, 1])
+
+    def test_tokens_of_another_template_are_one_stretch(self):
+        record = GOLDEN[0].to_dict()
+        record["tokens"] = ["x" for _ in record["tokens"]]
+        turns = show.turns(read_record(record))
+        self.assertEqual([(t.first, t.last) for t in turns], [(0, 49)])
 
     def test_each_turn_says_what_was_chosen_where(self):
         self.golden()

@@ -121,6 +121,24 @@ class WhatIsWritten(Folders):
             (MEASURES["calls"], -0.5, True, 3.0),
         )
 
+    def test_a_clip_range_turns_the_clip_on(self):
+        self.train("--steps", 1, "--convention", "rloo", "--clip", 0.3)
+        rule = runs.open_run(self.out).settings.config.convention
+        self.assertEqual((rule.clip, rule.clip_low, rule.clip_high), ("ppo", 0.3, 0.3))
+
+    def test_a_name_that_the_output_can_not_hold_is_escaped(self):
+        done = subprocess.run(
+            [
+                *(sys.executable, "-m", "agentic_rl", "train", "--steps", "1"),
+                *("--out", str(self.folder / "\u8fd0\u884c")),
+            ],
+            cwd=ROOT,
+            capture_output=True,
+            env={**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "1"},
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"\\u8fd0\\u884c", done.stdout)
+
     def test_every_preset_and_every_named_reward_trains(self):
         for name in PRESETS:
             done = self.train(
@@ -189,6 +207,9 @@ class GoingOn(Folders):
         self.assertEqual(done.status, 130)
         is_done = (where, step) == ("after", 5)
         self.assertEqual(f"train --resume {self.out}" in done.out, not is_done)
+        steps = runs.load_state(runs.open_run(self.out)).update
+        self.assertEqual(len(lines(self.out / METRICS)), steps)
+        self.assertEqual(len(lines(self.out / TRAJECTORIES)), 48 * steps)
         self.assertTrue((self.out / POLICY).exists())
 
     def test_from_wherever_it_was_stopped(self):
@@ -222,6 +243,14 @@ class GoingOn(Folders):
             written = {n: b for n, b in contents(out).items() if n in self.expected}
             self.assertEqual(written, self.expected)
 
+    def test_two_processes_do_not_write_one_run(self):
+        with runs.Recorder(runs.open_run(self.whole)):
+            done = command("train", "--resume", self.whole, "--steps", 6)
+        self.assertEqual(done.status, 2)
+        self.assertIn("another process is writing this run", done.err)
+        done = command("train", "--resume", self.whole, "--steps", 5)
+        self.assertEqual(contents(self.whole)[METRICS], self.expected[METRICS])
+
     def test_a_finished_run_has_nothing_to_do(self):
         self.assertEqual(command("train", "--resume", self.whole).status, 0)
         self.assertEqual(contents(self.whole), self.expected)
@@ -229,6 +258,7 @@ class GoingOn(Folders):
     def test_what_is_settled_can_not_be_said_anew(self):
         for arguments, said in (
             (["--seed", 3], "--seed: is settled"),
+            (["--seed", 0], "--seed: is settled"),  # though it was so before
             (["--set", "std=none"], "--set: is settled"),
             (["--out", "x"], "--out: is settled"),
             ([TRAINING], "TASKS: are settled"),
@@ -350,6 +380,11 @@ class BadInput(Folders):
             (("--term", "right=1,twice"), "--term: expected if-right or cap=N"),
             (("--term", "right=1", "--term", "right=2"), "two terms are called"),
             (("--reward", "course", "--term", "right=1"), "--reward: "),
+            (("--term", "right=1,cap=-5"), "--term: expected a number above 0"),
+            (("--resume=",), "--resume: expected something, got an empty text"),
+            (("",), "expected no empty argument"),
+            (("--learning-rate", "1e308"), "step 1: "),
+            (("--term", "calls=1e308"), "step 1: "),
         ):
             self.refused(*arguments, said=said)
 

@@ -12,7 +12,7 @@ from agentic_rl.conventions import COURSE, PRESETS, ConventionError
 from agentic_rl.grpo import Config
 from agentic_rl.objective import ObjectiveError, policy_loss
 from agentic_rl.policy import PolicyError, SoftmaxPolicy
-from agentic_rl.values import is_finite
+from agentic_rl.values import SHORT, is_finite, remembered
 
 HUGE = int(sys.float_info.max)  # the largest number that a float holds
 NUMBERS = (0, -3, 0.5, -0.0, 5e-324, sys.float_info.max, HUGE, -HUGE)
@@ -30,6 +30,18 @@ class IsFinite(unittest.TestCase):
     def test_nothing_else_is(self):
         for value in OTHERS:
             self.assertFalse(is_finite(value), value)
+
+
+class Remembered(unittest.TestCase):
+    def test_short_texts_are_computed_once_and_long_ones_are_not_kept(self):
+        for length, calls in ((SHORT, 1), (SHORT + 1, 2)):
+            seen = []
+            function = remembered(
+                lambda text, seen=seen: seen.append(text) or len(text)
+            )
+            for _ in range(2):
+                self.assertEqual(function("x" * length), length)
+            self.assertEqual(len(seen), calls)
 
 
 class EveryDoor(unittest.TestCase):

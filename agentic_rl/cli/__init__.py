@@ -15,7 +15,7 @@ from agentic_rl.cli.arguments import (
     unknown,
 )
 from agentic_rl.cli.storage import FileError
-from agentic_rl.cli.terminal import program, run
+from agentic_rl.cli.terminal import complain, program, run
 
 COMMANDS: dict[str, Command] = {
     module.COMMAND.name: module.COMMAND
@@ -60,7 +60,7 @@ def main(given: Sequence[str] | None = None) -> int:
 
 def refused(problem: str) -> int:
     """Say on standard error what could not be used; the exit status for that."""
-    print(f"error: {problem}", file=sys.stderr)
+    complain(f"error: {problem}")
     return 2
 
 

@@ -101,7 +101,8 @@ def read_arguments(command: Command, arguments: Sequence[str]) -> Values:
             value = _value(option, text if equals else waiting.pop(0))
         _keep(given, option, value)
     values = {option.key: _default(option) for option in command.options}
-    return {**values, **given, "operands": _operands(command, operands)}
+    operands = _operands(command, operands)
+    return {**values, **given, "operands": operands, "given": set(given)}
 
 
 def _value(option: Option, text: str) -> Any:
@@ -128,6 +129,8 @@ def _keep(given: Values, option: Option, value: Any) -> None:
 
 
 def _operands(command: Command, operands: list[str]) -> list[str]:
+    if "" in operands:
+        raise UsageError("expected no empty argument")
     takes = command.operand or Operand("", "", 0, 0)
     if len(operands) < takes.least:
         raise UsageError(f"expected {takes.name}: {takes.about}")
@@ -172,6 +175,13 @@ def positive(text: str) -> float:
     if value <= 0:
         raise ValueError(f"expected a number above 0, got {text!r}")
     return value
+
+
+def text(given: str) -> str:
+    """Anything but nothing."""
+    if not given:
+        raise ValueError("expected something, got an empty text")
+    return given
 
 
 def one_of(*choices: str) -> Callable[[str], str]:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentic_rl.cli import render, runs
-from agentic_rl.cli.arguments import Command, Operand, Option, Values
+from agentic_rl.cli.arguments import Command, Operand, Option, Values, text
 from agentic_rl.cli.evaluate import known_policy
 from agentic_rl.cli.storage import HELD_OUT, load_tasks
 from agentic_rl.cli.terminal import paint
@@ -32,8 +32,8 @@ def main(values: Values) -> int:
     tasks = load_tasks(Path(values["tasks"] or HELD_OUT))
     sheets = answer_sheets(tasks)
     sides = []
-    for text in values["operands"]:
-        folder = Path(text)
+    for name in values["operands"]:
+        folder = Path(name)
         run, policy = runs.open_run(folder), known_policy(folder)
         sides.append(Side(run, runs.load_state(run), exact(policy, sheets)))
     settings = list(different_settings(*sides))
@@ -158,7 +158,7 @@ COMMAND = Command(
     main,
     Operand("RUN", "two folders of runs, A and B", 2, 2),
     (
-        Option("--tasks", "judge with these; otherwise held-out ones", str, "FILE"),
+        Option("--tasks", "judge with these; otherwise held-out ones", text, "FILE"),
         Option("--json", "print it as JSON, the whole logs too"),
     ),
     (("compare runs/first runs/paid", "what another reward has changed"),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import sys
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from agentic_rl.cli.arguments import (
     Option,
     UsageError,
     Values,
+    text,
     whole,
 )
 from agentic_rl.cli.records import Record, read_record
@@ -28,7 +29,7 @@ from agentic_rl.cli.storage import (
     load_tasks,
     stream,
 )
-from agentic_rl.cli.terminal import Progress, flush
+from agentic_rl.cli.terminal import Progress, complain, flush
 from agentic_rl.evaluation import (
     SAMPLES,
     ByKind,
@@ -49,7 +50,7 @@ from agentic_rl.tool_math import ACTIONS, STATES
 
 def main(values: Values) -> int:
     """Print the table; the exit status is 1 if lines of a trajectory file were bad."""
-    paths = [Path(text) for text in values["operands"]]
+    paths = [Path(name) for name in values["operands"]]
     recorded = [path for path in paths if path.suffix == ".jsonl"]
     if recorded and len(paths) > 1:
         raise UsageError("a file of trajectories is evaluated by itself")
@@ -77,7 +78,7 @@ def honest(paths: Sequence[Path], values: Values) -> int:
     policies = [(str(path), known_policy(path)) for path in paths]
     rows = honest_rows(policies, tasks, limits, episodes, values["seed"])
     if values["json"]:
-        print(json.dumps({row.name: _as_json(row) for row in rows}))
+        print(json.dumps([_as_json(row) for row in rows]))
         return 0
     print(render.heading("The honest table", f"{len(tasks)} tasks of {source.name}"))
     cells = [render.honest_row(_short(r.name), r.exact, r.sampled) for r in rows]
@@ -121,6 +122,7 @@ def honest_rows(
 
 def _as_json(row: Row) -> dict[str, Any]:
     return {
+        "policy": row.name,
         "exact": as_dicts(row.exact),
         "sampled": None if row.sampled is None else as_dicts(row.sampled),
     }
@@ -207,7 +209,7 @@ def _is_unfinished(record: Record) -> bool:
 
 
 def _mean(total: float, count: int) -> float | None:
-    return total / count if count else None
+    return total / count if count and math.isfinite(total) else None
 
 
 def count_episodes(path: Path, values: Values) -> int:
@@ -223,14 +225,18 @@ def count_episodes(path: Path, values: Values) -> int:
             progress.show(f"{last} lines")
     progress.clear()
     if not tallies:
-        raise FileError(f"{bad.summary(last)}\n{path}: no episode in it")
+        raise FileError(
+            f"{bad.summary()}\n{path}: no episode in it"
+            if bad.count
+            else f"{path}: no episode in it"
+        )
     if values["json"]:
         print(json.dumps(_counted(path, last, bad, tallies)))
     else:
         _print_counted(path, tallies)
     if bad.count:
         flush()
-        print(bad.summary(last), file=sys.stderr)
+        complain(bad.summary())
     return 1 if bad.count else 0
 
 
@@ -274,7 +280,7 @@ def _counted(
     path: Path, lines: int, bad: BadLines, tallies: dict[str, Tally]
 ) -> dict[str, Any]:
     kinds = {
-        kind: {**vars(tally), "means": tally.means()}
+        kind: {**vars(tally), "reward": _mean(tally.reward, 1), "means": tally.means()}
         for kind, tally in sorted(tallies.items())
     }
     return {
@@ -295,7 +301,7 @@ COMMAND = Command(
     main,
     Operand("RUN", "folders of runs, policy files, or one .jsonl", 1, 32),
     (
-        Option("--tasks", "judge with these; otherwise held-out ones", str, "FILE"),
+        Option("--tasks", "judge with these; otherwise held-out ones", text, "FILE"),
         Option("--episodes", "sampled, a kind", whole(1), "N", SAMPLES),
         Option("--max-turns", "assistant turns an episode", whole(1), "N", 5),
         Option("--seed", "of the sampled figure", whole(0), "N", 0),

@@ -135,7 +135,7 @@ def message_blocks(
     for message in conversation:
         role, calls = message["role"], message.get("tool_calls") or ()
         said = [("thinks", message.get("reasoning_content"))]
-        answered = _short(message.get("tool_call_id", ""))
+        answered = _short(str(message.get("tool_call_id") or ""))
         content = message.get("content") or ""
         said.append((answered, content or (None if calls else "")))
         for call in calls:

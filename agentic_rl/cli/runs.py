@@ -14,9 +14,10 @@ was written later is cut off and made again.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, BinaryIO, NamedTuple
@@ -115,7 +116,13 @@ def discard(run: Run) -> None:
     """Take away a run that never made a step."""
     for name in (CONFIG, TASKS, *GROWING):
         (run.folder / name).unlink(missing_ok=True)
-    run.folder.rmdir()
+    with suppress(OSError):  # it may be the folder that we stand in
+        run.folder.rmdir()
+
+
+def has_state(run: Run) -> bool:
+    """Whether the run has made a step that can be gone on from."""
+    return (run.folder / STATE).exists()
 
 
 def open_run(folder: Path) -> Run:
@@ -155,7 +162,7 @@ def load_state(run: Run) -> State:
         if [line.pop("step") for line in metrics] != [*range(1, len(metrics) + 1)]:
             raise FileError(f"{METRICS}: expected a line a step, in order")
         return State.from_dict({**record["state"], "metrics": metrics})
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         problem = f"{type(error).__name__}: {error}"
         raise FileError(f"{path}: expected the state of a run ({problem})") from None
 
@@ -195,10 +202,12 @@ class Recorder:
                 file = self.files[name] = path.open("ab")
             except OSError as error:
                 raise FileError(f"{path}: {error.strerror}") from None
+            _lock(file, self.run.folder)
             if file.tell() < sizes[name]:
                 raise _too_short(path, sizes[name], file.tell())
             file.truncate(sizes[name])
             file.seek(sizes[name])
+        (self.run.folder / (STATE + PART)).unlink(missing_ok=True)
         return self
 
     def __exit__(
@@ -231,9 +240,25 @@ class Recorder:
     def save(self, state: State) -> None:
         """Write state.json: this far, the run is whole."""
         sizes = {name: file.tell() for name, file in self.files.items()}
-        record = state.to_dict()
+        record = replace(state, metrics=[]).to_dict()
         del record["metrics"]  # they are lines of their own
         write(self.run.folder / STATE, dump({"state": record, "sizes": sizes}) + "\n")
+
+
+def _lock(file: BinaryIO, folder: Path) -> None:
+    """Keep a second process away while this one writes. Raises FileError."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            msvcrt.locking(file.fileno(), msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        file.close()
+        raise FileError(f"{folder}: another process is writing this run") from None
 
 
 def episode_lines(step: int, batch: Batch) -> Iterator[dict[str, Any]]:

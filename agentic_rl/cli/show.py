@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agentic_rl.cli import render
-from agentic_rl.cli.arguments import Command, Operand, Option, Values, whole
+from agentic_rl.cli.arguments import Command, Operand, Option, Values, text, whole
 from agentic_rl.cli.records import Record, read_record
 from agentic_rl.cli.runs import TRAJECTORIES
 from agentic_rl.cli.storage import BadLines, stream
-from agentic_rl.cli.terminal import encoding, flush, paint
+from agentic_rl.cli.terminal import complain, encoding, flush, paint
 from agentic_rl.tokens import IM_START
 
 MAX_PEERS = 64  # of a group that are listed
@@ -39,9 +39,9 @@ def main(values: Values) -> int:
         last = show_list(chosen)
     flush()
     if bad.count:
-        print(bad.summary(last), file=sys.stderr)
+        complain(bad.summary())
     elif not last:
-        print(f"{path}: no such episode", file=sys.stderr)
+        complain(f"{path}: no such episode")
     return 1 if bad.count or not last else 0
 
 
@@ -226,7 +226,7 @@ def show_tokens(record: Record, first: int, last: int) -> None:
 
 def show_group(path: Path, record: Record) -> None:
     """The other episodes of the group, from a second look at the file."""
-    if record.peers is None:
+    if record.peers is None or not path.is_file():
         return
     rows: list[tuple[str, ...]] = []
 
@@ -265,6 +265,8 @@ def turns(record: Record) -> list[Turn]:
         if message["role"] == "assistant" and place:
             starts.append(place)
     ends = [*starts[1:], len(record.messages)]
+    if len(places) != len(record.messages):  # a template of another kind
+        return [Turn("the whole episode", record.messages, 0, len(record.tokens))]
     places.append(len(record.tokens))
     return [
         Turn(
@@ -291,7 +293,8 @@ def walk(record: Record) -> bool:
     asks = all(end is not None and end.isatty() for end in (sys.stdin, sys.stdout))
     parts = turns(record)
     for number, turn in enumerate(parts, 1):
-        print(f"\n{paint(turn.title, 'bold')}")
+        title = "".join(map(render.readable(encoding()), turn.title))
+        print(f"\n{paint(title, 'bold')}")
         show_messages(turn.messages)
         show_tokens(record, turn.first, turn.last)
         if asks and number < len(parts) and not _goes_on():
@@ -321,7 +324,7 @@ COMMAND = Command(
         Option("--line", "this line in full, with its group; or N-M", read_lines, "N"),
         Option("--full", "every episode in full"),
         Option("--step", "turn by turn; on a terminal, Enter goes on"),
-        Option("--task", "only episodes of this task", str, "ID"),
+        Option("--task", "only episodes of this task", text, "ID"),
         Option(
             "--training-step", "only episodes of this step of training", whole(0), "N"
         ),

@@ -75,6 +75,7 @@ class BadLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.count = 0
+        self.lines = 0  # that were read, good ones too
         self._last = ""
         self.reasons: list[str] = []
         self.ranges: list[
@@ -92,7 +93,7 @@ class BadLines:
         elif len(self.ranges) < MAX_RANGES:
             self.ranges.append([line, line])
 
-    def summary(self, lines: int) -> str:
+    def summary(self) -> str:
         """All of it in words."""
         shown = [
             str(first) if first == last else f"{first}-{last}"
@@ -100,7 +101,7 @@ class BadLines:
         ]
         listed = sum(last - first + 1 for first, last in self.ranges)
         more = f" and {self.count - listed} later ones" if listed < self.count else ""
-        which = f"{self.count} of {lines} lines bad: {', '.join(shown)}{more}"
+        which = f"{self.count} of {self.lines} lines bad: {', '.join(shown)}{more}"
         folded = textwrap.fill(f"{self.path}: {which}", 80, break_long_words=False)
         return "\n".join([*self.reasons, folded])
 
@@ -124,6 +125,7 @@ def stream(
             number = 0
             while number != last and (line := file.readline(MAX_LINE)):
                 number += 1
+                bad.lines = number
                 if line.strip() and number >= first:
                     try:
                         value = read(_parsed(line))

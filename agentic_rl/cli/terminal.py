@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 
 
 def run(main: Callable[[], int | None]) -> None:
     """Run a program's ``main`` and exit with its status."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):  # what can't be encoded is escaped
+            stream.reconfigure(errors="backslashreplace")
     try:
         status = main() or 0
         flush()
@@ -52,6 +56,13 @@ def flush() -> None:
         sys.stdout.flush()
 
 
+def complain(text: str) -> None:
+    """Say something on standard error, if anybody listens there."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(text, file=sys.stderr, flush=True)
+
+
 def encoding() -> str:
     """What standard output can hold."""
     return getattr(sys.stdout, "encoding", None) or "ascii"
@@ -69,8 +80,9 @@ class Progress:
     def show(self, text: str) -> None:
         """Replace the line."""
         if self.shown:
-            sys.stderr.write(f"\r\x1b[K{text}")
-            sys.stderr.flush()
+            with suppress(OSError):
+                sys.stderr.write(f"\r\x1b[K{text}")
+                sys.stderr.flush()
 
     def clear(self) -> None:
         """Take the line away."""

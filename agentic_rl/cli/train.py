@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 import shlex
-import sys
 import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from agentic_rl.advantage import AdvantageError
 from agentic_rl.agent_loop import Limits
 from agentic_rl.cli import render, runs
 from agentic_rl.cli.arguments import (
@@ -23,10 +21,11 @@ from agentic_rl.cli.arguments import (
     number,
     one_of,
     positive,
+    text,
     whole,
 )
-from agentic_rl.cli.storage import TRAINING, load_tasks
-from agentic_rl.cli.terminal import Progress, bar, program
+from agentic_rl.cli.storage import TRAINING, FileError, load_tasks
+from agentic_rl.cli.terminal import Progress, bar, complain, program
 from agentic_rl.conventions import (
     CHOICES,
     COURSE,
@@ -36,7 +35,6 @@ from agentic_rl.conventions import (
     ConventionError,
 )
 from agentic_rl.grpo import Batch, Config, State, train
-from agentic_rl.objective import ObjectiveError
 from agentic_rl.reward import MEASURES, REWARDS, Reward, RewardError, Term
 
 DEFAULT = Config()
@@ -49,12 +47,16 @@ def main(values: Values) -> int:
     state = runs.load_state(run)
     try:
         finished = _learn(run, state)
-    except (AdvantageError, ObjectiveError) as error:
-        if not state.update:
+    except (FileError, UsageError):
+        raise
+    except (ArithmeticError, ValueError) as error:
+        if not runs.has_state(run):
             runs.discard(run)
-        raise UsageError(f"convention: {error}") from None
+        raise UsageError(f"step {state.update + 1}: {error}") from None
     if not finished:
         state = runs.load_state(run)  # without what the last step had begun
+        with runs.Recorder(run):
+            pass  # cuts it off
     runs.save_policy(run, state)
     (_print_json if values["json"] else _print_text)(run, state)
     return 0 if finished else 130
@@ -110,8 +112,7 @@ def _created(values: Values) -> runs.Run:
 def _resumed(values: Values) -> runs.Run:
     """The run of a folder; only how long it goes on may be said anew."""
     for option in OPTIONS:
-        is_default = values[option.key] in (option.default, False, [])
-        if option.key not in ("resume", "steps", "json") and not is_default:
+        if option.key in values["given"] - {"resume", "steps", "json"}:
             raise UsageError(f"{option.name}: is settled when a run is resumed")
     if values["operands"]:
         raise UsageError("TASKS: are settled when a run is resumed")
@@ -160,23 +161,22 @@ def reward_of(values: Values) -> Reward:
         raise UsageError(f"--term: {error}") from None
 
 
-def read_clip(text: str) -> dict[str, Any]:
+def read_clip(given: str) -> dict[str, Any]:
     """off, one range for both sides, or LOW,HIGH -> the convention's switches."""
-    if text == "off":
+    if given == "off":
         return {"clip": "off"}
-    low, _, high = text.partition(",")
+    low, _, high = given.partition(",")
     lowest, highest = number(low), number(high or low)
     if lowest < 0 or highest < 0:
-        raise ValueError(f"expected off, a range of at least 0, or two, got {text!r}")
-    clip = {} if COURSE.clip == "ppo" else {"clip": "ppo"}
-    return {**clip, "clip_low": lowest, "clip_high": highest}
+        raise ValueError(f"expected off, a range of at least 0, or two, got {given!r}")
+    return {"clip": "ppo", "clip_low": lowest, "clip_high": highest}
 
 
-def read_switch(text: str) -> tuple[str, Any]:
+def read_switch(given: str) -> tuple[str, Any]:
     """SWITCH=VALUE -> (switch, value), the value of the type that the switch has."""
-    name, equals, value = text.partition("=")
+    name, equals, value = given.partition("=")
     if not equals:
-        raise ValueError(f"expected SWITCH=VALUE, got {text!r}")
+        raise ValueError(f"expected SWITCH=VALUE, got {given!r}")
     if name not in SWITCHES:
         raise ValueError(
             f"{name!r} is no switch; see {program()} conventions --switches"
@@ -191,18 +191,18 @@ def read_switch(text: str) -> tuple[str, Any]:
     return name, number(value)
 
 
-def read_term(text: str) -> Term:
+def read_term(given: str) -> Term:
     """MEASURE=WEIGHT[,if-right][,cap=N] -> a term of that name."""
-    name, equals, rest = text.partition("=")
+    name, equals, rest = given.partition("=")
     if not equals:
-        raise ValueError(f"expected MEASURE=WEIGHT, got {text!r}")
+        raise ValueError(f"expected MEASURE=WEIGHT, got {given!r}")
     weight, *marks = rest.split(",")
     if name not in MEASURES:
         raise ValueError(f"expected one of {', '.join(MEASURES)}, got {name!r}")
     cap = None
     for mark in marks:
         if mark.startswith("cap="):
-            cap = number(mark.removeprefix("cap="))
+            cap = positive(mark.removeprefix("cap="))
         elif mark != "if-right":
             raise ValueError(f"expected if-right or cap=N, got {mark!r}")
     return Term(name, number(weight), MEASURES[name], "if-right" in marks, cap)
@@ -230,8 +230,8 @@ class TrainingProgress:
                 f"[{bar(done, self.steps, 20)}] {done}/{self.steps}  {means}  "
                 f"{rate:.0f}/s  {left} left"
             )
-        elif done in milestones(self.steps) and sys.stderr is not None:
-            print(f"step {done}/{self.steps}  {means}", file=sys.stderr, flush=True)
+        elif done in milestones(self.steps):
+            complain(f"step {done}/{self.steps}  {means}")
 
     def clear(self) -> None:
         """Take the line away."""
@@ -356,7 +356,7 @@ OPTIONS = (
         "TERM",
         repeated=True,
     ),
-    Option("--out", "folder of the run (runs/CONVENTION-seedN)", str, "FOLDER"),
+    Option("--out", "folder of the run (runs/CONVENTION-seedN)", text, "FOLDER"),
     Option(
         "--keep-every",
         "write the episodes of every Nth step, 0 for none",
@@ -364,7 +364,7 @@ OPTIONS = (
         "N",
         1,
     ),
-    Option("--resume", "go on with the run in this folder", str, "FOLDER"),
+    Option("--resume", "go on with the run in this folder", text, "FOLDER"),
     Option("--json", "print the summary as JSON"),
 )
 
