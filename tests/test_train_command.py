@@ -325,10 +325,12 @@ class GoingOn(Folders):
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
+            # A program in the background is born deaf to it.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         process.stderr.readline()  # the first step is done
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate()
+        out, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 130)
         self.assertNotIn("Traceback", err)
         self.assertIn(f"--resume {self.out}", out)
