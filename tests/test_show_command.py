@@ -242,6 +242,12 @@ class Full(Files):
         self.assertEqual(rewards, ["0.9000", "0.0000", "0.7000", "0.0000"])
         self.assertLessEqual(max(map(len, out.splitlines())), 80)
 
+    def test_a_large_group_is_cut_and_says_so(self):
+        line = {"group": "g", "trajectory": GOLDEN[0].to_dict()}
+        self.write(*[line] * (show.MAX_PEERS + 3))
+        out = command("show", self.path, "--line", 1).out
+        self.assertTrue(out.endswith("\nand 3 more\n"), out[-200:])
+
     def test_lines_from_to_and_all(self):
         self.golden()
         for arguments, count in ((["--line", "2-3"], 2), (["--full"], 4)):
@@ -269,12 +275,14 @@ class Full(Files):
         )
 
     def test_what_the_output_can_not_hold_or_would_obey_is_escaped(self):
-        said = "\u7b54 \x1b[31m \x07 \u202e \ue000"
+        said = "\u7b54 \x1b[31m \x07 \u202e \ue000\u3000\u7b54"
         self.write({"messages": [{"role": "user", "content": said}]})
         for encoding, shown in (("ascii", "\\u7b54"), ("utf-8", "\u7b54")):
             with mock.patch.object(show, "encoding", lambda name=encoding: name):
                 out = command("show", self.path, "--full").out
             self.assertIn(f"{shown} \\x1b[31m \\x07 \\u202e \\ue000", out)
+            space = "\u3000" if encoding == "utf-8" else "\\u3000"
+            self.assertIn(f"\\ue000{space}{shown}", out)
 
     def test_what_is_odd_is_said(self):
         log = {"messages": WEATHER[:4], "model": "m"}

@@ -283,6 +283,12 @@ class GoingOn(Folders):
             (STATE, shorter, ""),
             (STATE, lambda data: b"{}", "state.json: expected the state"),
             (STATE, lambda data: b"[1]", "state.json: expected the state"),
+            (
+                STATE,
+                lambda data: data.replace(b'"sizes": {"m', b'"sizes": {"n'),
+                "state",
+            ),
+            (STATE, lambda data: data.replace(b'l": ', b'l": -'), "sizes: expected a"),
             ("config.json", lambda data: b"{}", "config.json: expected the settings"),
             (
                 "config.json",
@@ -300,8 +306,12 @@ class GoingOn(Folders):
             done = command("train", "--resume", self.whole, "--steps", 6)
             self.assertEqual((done.status, done.out), (2, ""), name)
             self.assertIn(said, done.err)
-            self.assertEqual(path.read_bytes(), damaged)
+            self.assertEqual(contents(self.whole), {**self.expected, name: damaged})
             path.write_bytes(self.expected[name])
+        (self.whole / TRAJECTORIES).unlink()
+        done = command("train", "--resume", self.whole, "--steps", 6)
+        self.assertEqual((done.status, done.out), (2, ""))
+        self.assertFalse((self.whole / TRAJECTORIES).exists())
 
     @unittest.skipIf(os.name == "nt", "there is no ulimit there")
     def test_a_full_disk_is_told_and_the_run_goes_on_later(self):

@@ -29,6 +29,8 @@ _WIDE = re.compile(
     "\uffe0-\uffe6\U0001f300-\U0001faff\U00020000-\U0003fffd]"
 )
 
+_SPACES = "\u00a0\u3000"  # Python calls these unprintable
+
 Printable = Callable[[str], str]  # a character -> what is shown for it
 
 
@@ -59,7 +61,7 @@ def readable(encoding: str) -> Printable:
             character.encode(encoding)
         except UnicodeEncodeError:
             return _ascii(character)
-        is_text = character.isprintable() and character != _SECOND_COLUMN
+        is_text = character.isprintable() or character in _SPACES
         return character if is_text else _ascii(character)
 
     return printable

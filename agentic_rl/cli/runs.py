@@ -157,6 +157,9 @@ def load_state(run: Run) -> State:
         return start(run.settings.config)
     record = read_json(path)
     try:
+        sizes = [record["sizes"][name] for name in GROWING]
+        if not all(type(size) is int and size >= 0 for size in sizes):
+            raise FileError("sizes: expected a number of bytes for each growing file")
         head = _head(run.folder / METRICS, record["sizes"][METRICS])
         metrics = [parse_json(line) for line in head.decode("utf-8").splitlines()]
         if [line.pop("step") for line in metrics] != [*range(1, len(metrics) + 1)]:
@@ -199,7 +202,9 @@ class Recorder:
         for name in GROWING:
             path = self.run.folder / name
             try:
-                file = self.files[name] = path.open("ab")
+                # One that must have lines must be there: "ab" would make it anew.
+                file = self.files[name] = path.open("r+b" if sizes[name] else "ab")
+                file.seek(0, 2)
             except OSError as error:
                 raise FileError(f"{path}: {error.strerror}") from None
             _lock(file, self.run.folder)

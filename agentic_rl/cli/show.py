@@ -229,20 +229,27 @@ def show_group(path: Path, record: Record) -> None:
     if record.peers is None or not path.is_file():
         return
     rows: list[tuple[str, ...]] = []
+    left_out = 0
 
     def read_peer(value: Any) -> Record | None:
         is_near = isinstance(value, dict) and value.get("group") == record.group
         return read_record(value) if is_near else None
 
     for number, other in stream(path, read_peer, BadLines(path)):
-        if other is not None and other.peers == record.peers and len(rows) < MAX_PEERS:
+        if other is None or other.peers != record.peers:
+            continue
+        if len(rows) < MAX_PEERS:
             choices = render.choices(other.trajectory) if other.trajectory else ""
             cells = _number(other.reward), _number(other.advantage)
             rows.append((str(number), *cells, choices))
+        else:
+            left_out += 1
     print(f"\n{paint('its group: ' + _group(record), 'bold')}")
     print(f"{'line':>6} {'reward':>8} {'advant.':>8}  choices")
     for line, reward, advantage, choices in rows:
         print(render.wrapped(f"{line:>6} {reward:>8} {advantage:>8}  ", choices))
+    if left_out:
+        print(f"and {left_out} more")
 
 
 # ------------------------------------------------------------------ turn by turn

@@ -124,7 +124,8 @@ def _resumed(values: Values) -> runs.Run:
     if values["steps"] < done:
         raise UsageError(f"--steps: {values['steps']}, but {done} are done already")
     settings = replace(run.settings, config=replace(config, updates=values["steps"]))
-    runs.save_settings(run.folder, settings)
+    with runs.Recorder(run):  # refuses a folder that can't be gone on with
+        runs.save_settings(run.folder, settings)
     return run._replace(settings=settings)
 
 
