@@ -17,7 +17,7 @@ from agentic_rl.messages import (
     Message,
     MessageError,
     assistant_text,
-    flags,
+    checked_flags,
     from_openai,
     render_assistant,
 )
@@ -52,7 +52,8 @@ def read_log(messages: Any) -> ChatLog:
     """
     if isinstance(messages, list):
         messages = [_with_one_text(message) for message in messages]
-    log = ChatLog(from_openai(messages), [], [], [], flags(messages), [])
+    checked = from_openai(messages)
+    log = ChatLog(checked, [], [], [], checked_flags(messages), [])
     for position, message in enumerate(log.messages):
         for tokens, mask in _pieces(message, f"message {position}"):
             log.tokens.extend(tokens)

@@ -401,6 +401,11 @@ def _check_arguments(call: ToolCall, where: str) -> None:
 def flags(messages: list[Message]) -> list[str]:
     """What is odd in a well-formed conversation, in words. Raises as ``check`` does."""
     check(messages)
+    return checked_flags(messages)
+
+
+def checked_flags(messages: list[Message]) -> list[str]:
+    """``flags`` of a conversation that has been through ``check``."""
     found = []
     answered = {m["tool_call_id"] for m in messages if m["role"] == "tool"}
     for position, message in enumerate(messages):

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from agentic_rl.chat_log import read_log
-from agentic_rl.messages import Message, flags
+from agentic_rl.messages import Message, checked_flags
 from agentic_rl.trajectory import Trajectory
 from agentic_rl.values import excerpt, is_finite
 
@@ -86,7 +86,7 @@ def _ours(record: Any, around: dict[str, Any]) -> Record:
         trajectory,
         trajectory.task_id,
         reward=trajectory.reward,
-        odd=tuple(flags(trajectory.messages)),
+        odd=tuple(checked_flags(trajectory.messages)),
         **_around(around),
     )
 
