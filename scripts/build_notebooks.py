@@ -171,22 +171,27 @@ def build(source: Path, execute: bool) -> str:
         make = v4.new_code_cell if kind == "code" else v4.new_markdown_cell
         notebook.cells.append(make(text, id=f"cell-{number:02d}"))
     if execute:
-        run_cells(notebook, source)
+        run_cells(notebook, source, source.parent)
     notebook.metadata = METADATA
     return str(v4.writes(notebook)) + "\n"
 
 
-def run_cells(notebook: Any, source: Path) -> None:
-    """Fill in the outputs, without what differs from run to run."""
+def run_cells(
+    notebook: Any, source: Path, folder: Path, kernel: str = "python3"
+) -> None:
+    """Fill in the outputs, without what differs from run to run.
+
+    The kernel starts in a folder. Raises BuildError if a cell fails or warns.
+    """
     from nbclient import NotebookClient
     from nbclient.exceptions import CellExecutionError
 
     client = NotebookClient(
         notebook,
         extra_arguments=["--log-level=ERROR"],
-        kernel_name="python3",
+        kernel_name=kernel,
         timeout=SECONDS,
-        resources={"metadata": {"path": str(source.parent)}},
+        resources={"metadata": {"path": str(folder)}},
         record_timing=False,
         coalesce_streams=True,
     )

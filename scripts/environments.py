@@ -48,7 +48,7 @@ def python(name: str) -> str:
         shutil.rmtree(folder, ignore_errors=True)
         venv.create(folder, with_pip=True)
         pip = [str(program), "-m", "pip", "--disable-pip-version-check", "install"]
-        subprocess.run([*pip, "--quiet", "-r", str(lock)], check=True, stdout=2)
+        subprocess.run([*pip, "-qq", "-r", str(lock)], check=True, stdout=2)
         (folder / DONE).touch()
     return str(program)
 
