@@ -2,31 +2,36 @@
 
     python3 checks/printed_runs.py
 
-Runs the tour and the chapter scripts in this process and checks that
+Runs the tour, the chapter scripts, the examples of the pages in docs/ and the cells of
+the notebooks in this process and checks that
 
-- every page is ASCII, at most 80 columns wide, and shows no negative zero;
-- no draw landed within 1e-9 of a boundary between two actions, so that a last digit of
+- every page of a program is ASCII, at most 80 columns wide, and shows no negative zero
+  (the tests hold the same of docs and notebooks, as they lie in the repository);
+- where there are draws, none landed within 1e-9 of a boundary between two actions, so that a last digit of
   exp() that differs on another machine can't flip an action of a printed run.
 """
 
 from __future__ import annotations
 
-import contextlib
-import io
+import doctest
+import json
+import os
 import re
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
+from environments import enter
 from verdicts import Verdicts
 
 from agentic_rl import policy
 from agentic_rl.cli import tour
-from agentic_rl.cli.terminal import run
+from tests.pages import code_blocks, printed, read
 
 MARGIN = 1e-9
 SCRIPTS = (
@@ -52,21 +57,48 @@ class Draws:
             self.nearest = min(self.nearest, abs(draw - reached))
         return self.pick(probabilities, draw)
 
+    def __str__(self) -> str:
+        return f"{self.count} draws, nearest {self.nearest:.2g}"
 
-def pages(draws: Draws) -> Iterator[tuple[str, str]]:
-    """(name, what it prints) of each printed run."""
-    policy.pick = draws
-    yield "tour", printed(tour.main)
+    def close(self) -> list[str]:
+        """What is wrong with the draws since the last time; starts to count again."""
+        near = self.nearest <= MARGIN
+        self.count, self.nearest = 0, 1.0
+        return [f"expected none within {MARGIN:g}"] if near else []
+
+
+def programs() -> Iterator[tuple[str, Callable[[], object]]]:
+    """(name, main) of each program whose page is printed in a terminal."""
+    yield "tour", tour.main
     for script in SCRIPTS:
-        module = runpy.run_path(str(ROOT / script))
-        yield script, printed(module["main"])
+        yield script, runpy.run_path(str(ROOT / script))["main"]
 
 
-def printed(main: Callable[[], object]) -> str:
-    """What a program's main prints."""
-    with contextlib.redirect_stdout(io.StringIO()) as page:
-        main()
-    return page.getvalue()
+def readings() -> Iterator[tuple[str, Callable[[], object]]]:
+    """(name, what runs it) of each page of docs/ and each notebook.
+
+    Both languages have the same code, which the tests hold; one of them is run.
+    """
+    for path in sorted((ROOT / "docs" / "en").glob("*.md")):
+        yield f"docs/en/{path.name}", partial(run_examples, path)
+    for path in sorted((ROOT / "examples").glob("*/*.en.ipynb")):
+        yield path.name, partial(run_cells, path)
+
+
+def run_examples(path: Path) -> None:
+    """Carry out a page's examples; the tests compare what they print."""
+    session = "\n".join(code_blocks(read(path)))
+    examples = doctest.DocTestParser().get_doctest(session, {}, path.name, None, 0)
+    doctest.DocTestRunner(verbose=False).run(examples, out=lambda text: None)
+
+
+def run_cells(path: Path) -> None:
+    """Carry out a notebook's code in its folder."""
+    os.chdir(path.parent)
+    names: dict[str, object] = {}
+    for cell in json.loads(read(path))["cells"]:
+        if cell["cell_type"] == "code":
+            exec("".join(cell["source"]), names)
 
 
 def problems(page: str) -> list[str]:
@@ -84,15 +116,18 @@ def problems(page: str) -> list[str]:
 
 def main() -> int:
     draws, verdicts = Draws(), Verdicts()
-    for name, page in pages(draws):
-        verdicts.add(f"{name}: {len(page.splitlines())} lines", problems(page))
-    close = draws.nearest <= MARGIN or draws.count == 0
-    verdicts.add(
-        f"{draws.count} draws, nearest {draws.nearest:.2g}",
-        [f"expected some, and none within {MARGIN:g}"] if close else [],
-    )
+    policy.pick = draws
+    for name, program in programs():
+        page = printed(program)
+        lines = len(page.splitlines())
+        verdicts.add(f"{name}: {lines} lines, {draws}", problems(page) + draws.close())
+    for name, reading in readings():
+        printed(reading)
+        if draws.count:
+            verdicts.add(f"{name}: {draws}", draws.close())
     return verdicts.close()
 
 
 if __name__ == "__main__":
-    run(main)
+    enter("notebooks")
+    raise SystemExit(main())
