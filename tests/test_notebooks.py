@@ -136,6 +136,18 @@ class BothLanguages(unittest.TestCase):
                 self.assertNotRegex(line, FULL_WIDTH, english)
 
 
+class Exercises(unittest.TestCase):
+    def test_the_last_section_names_all_that_the_chapters_file_asks_for(self):
+        for path in ALL:
+            chapter = f"chapter_{path.name[:2]}.py"
+            asked = re.findall(r"(?m)^def (\w+)", read(ROOT / "exercises" / chapter))
+            section = re.split(r"(?m)^## ", said(path))[-1]
+            self.assertTrue(section.startswith(("Exercises\n", "练习\n")), path)
+            names = re.findall(r"`(\w+)`", section)
+            self.assertEqual(names, asked, path)
+            self.assertIn(f"agentic_rl check exercises/{chapter}", section)
+
+
 class Truth(unittest.TestCase):
     def test_every_number_with_a_point_is_in_an_output_or_in_the_code(self):
         for path in ALL:

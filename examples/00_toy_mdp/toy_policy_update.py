@@ -269,9 +269,10 @@ def show_zero_loss(policy: SoftmaxPolicy) -> None:
     print(
         render.paragraph(
             f"(rate {RATE:g}.) Advantages are centred and every ratio is 1 on fresh samples, "
-            "so the value is 0 where each episode has one decision, and near 0 elsewhere: "
-            "in the tour an episode counts once a decision. The number says nothing about "
-            "learning: watch the return and the size of the gradient."
+            "so the value is 0 where each episode has one decision. In the tour an episode "
+            "counts once for each of its decisions, so that longer ones weigh more, and the "
+            "value can be any number. It says nothing about learning: watch the return and "
+            "the size of the gradient."
         )
     )
 
