@@ -1,6 +1,6 @@
 """The answer sheet: exact expected return and gradient, by playing every episode.
 
-    J(theta) = sum over episodes of p(episode) * r(episode)                    (eq. return)
+    J(theta) = sum over episodes of p(episode) * R(episode)                    (eq. return)
     dJ/dtheta = sum of p * r * sum over decisions of d log pi / dtheta       (eq. exact)
 
 The environment is deterministic, so p(episode) is the product of the probabilities of

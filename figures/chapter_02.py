@@ -211,7 +211,7 @@ def clipped_objective() -> None:
     bad.text(0.06, -0.95, "gradient 0", color=BLUE, fontsize=9)
     bad.text(0.33, -0.25, "no clip", color=GREY, fontsize=9)
     bad.text(1.03, -0.14, "first step", fontsize=8)
-    bad.text(0.97, -1.6, "never held back", color=BLUE, fontsize=9, ha="right")
+    bad.text(0.97, -1.6, "always pushed back", color=BLUE, fontsize=9, ha="right")
     show(
         figure,
         "The clipped objective against the ratio. At A = +1 it rises with the ratio up "

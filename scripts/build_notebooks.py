@@ -58,7 +58,8 @@ sys.path[:0] = [str(here), str(here.parents[1])]
 from {script} import *
 {borrowed}"""
 BORROWED = """
-# What the functions shown below call: a cell that defines one again replaces it here.
+# What the functions shown below call. To define one again in a cell replaces it for the
+# functions that cells define, not inside the package.
 import {modules}
 
 for module in ({modules},):
