@@ -2,7 +2,7 @@
 
     A_i = r_i - mean(r)                                                      (eq. group)
     A_i = (r_i - mean(r)) / std(r)                                           (eq. scaled)
-    A_i = r_i - mean(r without i) = n / (n - 1) * (r_i - mean(r))            (eq. loo)
+    A_i = r_i - mean(r without i) = G / (G - 1) * (r_i - mean(r))            (eq. loo)
 
 A group is the set of episodes that started from the same task. Which of these lines is
 meant, and what happens at their edges, is a Convention.
@@ -233,7 +233,7 @@ def row_advantages(
 def returns_to_go(
     rewards: Sequence[float], mask: Sequence[int], discount: float = 1.0
 ) -> list[float]:
-    """G_t = r_t + discount * G_next, one number a position; 0.0 where the mask is 0.
+    """R_t = r_t + discount * R_next, one number a position; 0.0 where the mask is 0.
 
     A masked position inside the episode is passed over: the running return goes through
     it undecayed, so an action before a tool's answer still gets what came after.

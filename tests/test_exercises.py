@@ -29,7 +29,15 @@ from agentic_rl.cli import COMMANDS, check
 from agentic_rl.cli.arguments import read_arguments
 from agentic_rl.conventions import VERL
 from agentic_rl.exercises import CHAPTERS
-from agentic_rl.exercises.grading import DONE, FAILED, NOT_YET, judge
+from agentic_rl.exercises.grading import (
+    DONE,
+    FAILED,
+    NOT_YET,
+    UNCHANGED,
+    judge,
+    kind,
+)
+from agentic_rl.exercises.isolated import ENDS, LIVES, MISSING, uses
 from tests.pages import (
     FULL_WIDTH,
     HAN,
@@ -369,6 +377,22 @@ def all_behind_the_first_turn(runs):
 def the_last_turn_alone(runs):
     last = max(i for i, (author, _) in enumerate(runs) if author == "assistant")
     return [int(i == last) for i, (_, n) in enumerate(runs) for _ in range(n)]
+
+
+@fails("loss_mask", "be 0 on the template")
+def template_beside_the_assistant(runs):
+    trained = ("assistant", "template")
+    return [int(author in trained) for author, n in runs for _ in range(n)]
+
+
+@fails("loss_mask", "be 0 on the template")
+def newline_behind_the_turn(runs):
+    before = ["", *(author for author, _ in runs)]
+    return [
+        int(author == "assistant" or (author, n, last) == ("template", 1, "assistant"))
+        for (author, n), last in zip(runs, before)
+        for _ in range(n)
+    ]
 
 
 @fails("loss_mask", "be 0 on the end of turn that the harness put")
@@ -940,7 +964,12 @@ def turned(**switches):
     return lambda: SOLUTIONS["trainer_convention"]().but(**switches)
 
 
+_no_such = "turn only switches that there are"
 for _switches, _must in (
+    ({"kl_wieght": 0.04}, _no_such),
+    ({"kl_place": "none"}, _no_such),  # with a weight
+    ({"aggregation": "token_mean"}, _no_such),
+    ({"zero_spread": "zero"}, "divide also where rewards are equal"),
     ({"ddof": 1}, "compare a group as the trainer's first line"),
     ({"std_epsilon": 1e-4}, "compare a group as the trainer's first line"),
     ({"epsilon_place": "under_root"}, "compare a group as the trainer's first line"),
@@ -1056,6 +1085,12 @@ def exps(logits, less):
 # ------------------------------------------------------------------ grading them
 
 
+def entries(paragraphs):
+    """What a statement explains: arguments, returns, rules by name, errors."""
+    text = "\n".join(paragraphs)
+    return re.findall(r'(?m)^ *(?:(\w+|"\w+") {3,}|(Raises \w+)|(- ))', text)
+
+
 class Solutions(unittest.TestCase):
     def test_every_solution_is_accepted(self):
         for name, exercise in EXERCISES.items():
@@ -1076,6 +1111,33 @@ class Solutions(unittest.TestCase):
                 inspect.signature(given[name]), inspect.signature(solution), name
             )
             self.assertEqual(given[name].__doc__.split("\n")[0], solution.__doc__, name)
+
+    def test_a_statement_is_in_both_languages_with_the_same_entries(self):
+        for name, function in functions(FOLDER).items():
+            statement, _, example = inspect.getdoc(function).partition(">>> ")
+            english, chinese = [], []
+            for part in statement.strip().split("\n\n"):
+                (chinese if HAN.search(part) else english).append(part)
+            self.assertTrue(english and chinese, name)
+            self.assertTrue(HAN.search(chinese[0].split("\n")[0]), name)
+            self.assertEqual(*map(entries, (english, chinese)), name)
+            self.assertNotRegex("".join(english), FULL_WIDTH, name)
+            self.assertNotRegex(example, f"{HAN.pattern}|{FULL_WIDTH.pattern}", name)
+            text = "\n".join(chinese)
+            self.assertNotRegex(text, rf"{HAN.pattern}[,;:?!()]", name)
+            glued = rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
+            self.assertNotRegex(text, glued, name)
+
+    def test_a_file_says_how_it_is_graded_in_both_languages(self):
+        for path in sorted(FOLDER.glob("chapter_*.py")):
+            said = ast.get_docstring(ast.parse(read(path)))
+            asked = f"python3 -m agentic_rl check exercises/{path.name}"
+            self.assertEqual(
+                re.findall(r"python3 .*", said), [asked, f"{asked} --language zh"]
+            )
+            english, _, chinese = said.partition(asked)
+            self.assertRegex(chinese, HAN)
+            self.assertNotRegex(english, HAN)
 
     def test_they_are_short(self):
         for name, solution in SOLUTIONS.items():
@@ -1104,7 +1166,7 @@ class WrongAnswers(unittest.TestCase):
                 result = judge(EXERCISES[name], function)
                 self.assertEqual(result.status, FAILED)
                 self.assertTrue(
-                    result.problem.property.startswith(must), result.problem
+                    result.problem.property["en"].startswith(must), result.problem
                 )
 
     def test_each_exercise_has_three_and_each_property_rejects_one(self):
@@ -1112,7 +1174,7 @@ class WrongAnswers(unittest.TestCase):
             mine = [one.must for one in ATTEMPTS if one.exercise == name]
             self.assertGreaterEqual(len(mine), 3, name)
             for one in exercise.properties:
-                self.assertTrue(any(map(one.name.startswith, mine)), (name, one.name))
+                self.assertTrue(any(map(one.name["en"].startswith, mine)), one.name)
 
     def test_what_is_told_names_the_call_and_differs_from_what_was_expected(self):
         for name, _, function in ATTEMPTS:
@@ -1186,7 +1248,7 @@ class Judging(unittest.TestCase):
                 raise RuntimeError("too heavy")
 
         problem = self.problem("leave_one_out", lambda rewards: [Heavy(), Heavy()])
-        self.assertTrue(problem.property.startswith("rise by exactly"))
+        self.assertTrue(problem.property["en"].startswith("rise by exactly"))
 
     def test_six_digits_are_told_and_more_where_only_they_differ(self):
         self.assertEqual(self.problem("log_prob", lambda row, a: 1 / 3).got, "0.333333")
@@ -1209,31 +1271,64 @@ class Judging(unittest.TestCase):
             self.assertGreaterEqual(len(exercises), 5)
 
 
-class Hints(unittest.TestCase):
-    def hints(self):
+class Texts(unittest.TestCase):
+    """Titles, properties and hints, in both languages."""
+
+    def properties(self):
+        """(where it stands, name, hint) of each, those of every exercise among them."""
         for exercise in EXERCISES.values():
+            yield exercise.name, *kind(exercise.gives)
             for one in exercise.properties:
-                yield one.name, one.hint
+                yield exercise.name, one.name, one.hint
+        for one in (UNCHANGED, ENDS, LIVES, MISSING):
+            yield "all", *one
+
+    def texts(self):
+        for exercise in EXERCISES.values():
+            yield exercise.about
+        for _, name, hint in self.properties():
+            yield from (name, hint)
 
     def test_both_languages_are_there_and_each_is_in_its_own(self):
-        for name, hint in self.hints():
-            self.assertEqual(sorted(hint), ["en", "zh"], name)
-            self.assertRegex(hint["zh"], HAN, name)
-            self.assertNotRegex(hint["en"], f"{HAN.pattern}|{FULL_WIDTH.pattern}", name)
+        for text in self.texts():
+            self.assertEqual(sorted(text), ["en", "zh"])
+            self.assertRegex(text["zh"], HAN)
+            self.assertNotRegex(text["en"], f"{HAN.pattern}|{FULL_WIDTH.pattern}")
+            for one in text.values():
+                self.assertNotRegex(one.replace("!=", ""), "[!\uff01]")
+
+    def test_hints_are_sentences(self):
+        for _, _, hint in self.properties():
             for text in hint.values():
-                self.assertRegex(text, r"[.\u3002\uff1f?]$", name)
-                self.assertNotRegex(text.replace("!=", ""), "[!\uff01]", name)
+                self.assertRegex(text, r"[.\u3002\uff1f?]$")
 
     def test_chinese_has_its_own_punctuation_and_spacing(self):
-        for _, hint in self.hints():
-            self.assertNotRegex(hint["zh"], rf"{HAN.pattern}[,;:?!()]")
+        for text in self.texts():
+            self.assertNotRegex(text["zh"], rf"{HAN.pattern}[,;:?!()]")
             self.assertNotRegex(
-                hint["zh"], rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
+                text["zh"], rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
             )
 
     def test_a_property_goes_on_after_it_must(self):
-        for name, _ in self.hints():
-            self.assertRegex(name, r"^[a-z].*[^.]$")
+        for _, name, _ in self.properties():
+            self.assertRegex(name["en"], r"^[a-z].*[^.]$")
+            self.assertRegex(name["zh"], rf"^{HAN.pattern}.*[^\u3002\uff1f]$")
+
+    def test_no_two_properties_of_an_exercise_have_one_name(self):
+        for language in ("en", "zh"):
+            names = [(where, name[language]) for where, name, _ in self.properties()]
+            self.assertEqual(len(names), len(set(names)))
+
+    def test_numbers_and_names_in_code_are_the_same_in_both(self):
+        for where, name, _ in self.properties():
+            words = [set(re.findall(r"\d[\d.]*|\w+_\w+", t)) for t in name.values()]
+            self.assertEqual(*words, where)
+
+    def test_the_mean_that_the_hint_calls_k2_is_the_one_that_is_told(self):
+        problem = judge(EXERCISES["k3"], k2).problem
+        told = problem.got.rpartition(" ")[2]
+        for hint in problem.hint.values():
+            self.assertRegex(hint, rf"\b{re.escape(told)}\b.*\bk2\b")
 
 
 # ------------------------------------------------------------------ the command
@@ -1272,6 +1367,66 @@ def mean_estimate(logits, pays, baseline):
 def reinforce_step(logits, episodes, rate):
     raise NotImplementedError
 """
+
+
+# score is wrong; pick is too, and does not use it; mean_estimate uses score by way of a
+# helper, and reinforce_step calls it in an inner function.
+BUILT_ON_SAND = """
+import math
+
+def exact_return(p, q):
+    return p + (1 - p) * q * 3
+
+def softmax(logits):
+    raise NotImplementedError
+
+def log_prob(logits, action):
+    top = max(logits)
+    return logits[action] - top - math.log(sum(math.exp(z - top) for z in logits))
+
+def pi(logits):
+    return [math.exp(log_prob(logits, a)) for a in range(len(logits))]
+
+def score(logits, action):
+    return [p - (a == action) for a, p in enumerate(pi(logits))]
+
+def pick(probabilities, draw):
+    score = [0.0, 0.0]
+    return len(score)
+
+def returns_to_go(rewards, discount=1.0):
+    return [sum(rewards[t:]) for t in range(len(rewards))]
+
+def weighted(logits, weights):
+    rows = [[w * s for s in score(logits, a)] for a, w in enumerate(weights)]
+    return [sum(column) for column in zip(*rows)]
+
+def mean_estimate(logits, pays, baseline):
+    weights = [p * (pay - baseline) for p, pay in zip(pi(logits), pays)]
+    return weighted(logits, weights)
+
+def reinforce_step(logits, episodes, rate):
+    def push(new, state, action, back):
+        for place, slope in enumerate(score(logits[state], action)):
+            new[state][place] += rate * back * slope / len(episodes)
+
+    new = {state: list(row) for state, row in logits.items()}
+    for episode in episodes:
+        returns = returns_to_go([reward for _, _, reward in episode])
+        for (state, action, _), back in zip(episode, returns):
+            push(new, state, action, back)
+    return new
+"""
+SAND = {
+    "exact_return": None,
+    "softmax": None,  # not yet
+    "log_prob": None,
+    "score": None,
+    "pick": None,
+    "returns_to_go": None,
+    "mean_estimate": "score",
+    "reinforce_step": "score",  # and returns_to_go, which comes later
+}
 
 
 class Command(InFolder):
@@ -1361,13 +1516,56 @@ class Command(InFolder):
         self.assertEqual(self.results(path)[1]["k3"]["status"], DONE)
         self.assertEqual(list(self.folder.rglob("*.pyc")), [])
 
-    def test_hints_in_the_language_that_is_asked_for(self):
+    def page(self, path: Path, *options: str) -> tuple[str, list[list[str]]]:
+        """(the page, label and text of what is told below the exercises)."""
+        with mock.patch.object(check, "encoding", lambda: "utf-8"):
+            out = command("check", path, *options).out
+        told: list[list[str]] = []
+        for line in out.splitlines():
+            if labelled := re.match(r" {10}(\S+(?: \S+)?) {2,}(?=\S)", line):
+                self.assertEqual(check.columns(labelled[0]), 21, line)
+                told.append([labelled[1], line[labelled.end() :]])
+            elif line.startswith(" " * 21):
+                told[-1][1] += line[21:]
+        return out, [[label, text.replace(" ", "")] for label, text in told]
+
+    def test_what_is_told_is_in_the_language_that_is_asked_for(self):
         path = self.file("def exact_return(p, q):\n    return 0.0\n")
-        hint = EXERCISES["exact_return"].properties[0].hint
+        exercise = EXERCISES["exact_return"]
+        name, hint, _ = exercise.properties[0]
         for language, given in (("en", []), ("en", ["en"]), ("zh", ["zh"])):
             option = [word for word in ("--language", *given) if given]
             _, found = self.results(path, *option)
             self.assertEqual(found["exact_return"]["hint"], hint[language])
+            self.assertEqual(found["exact_return"]["property"], name[language])
+            out, told = self.page(path, *option)
+            self.assertIn(f"exact_return         {exercise.about[language]}\n", out)
+            labels, texts = zip(*told[:5])
+            self.assertEqual(labels, check.LABELS[language][:5])
+            self.assertEqual(texts[0], name[language].replace(" ", ""))
+            self.assertEqual(texts[4], hint[language].replace(" ", ""))
+
+    def test_what_to_mend_first_where_a_failed_function_uses_a_failed_one(self):
+        path = self.file(BUILT_ON_SAND)
+        _, found = self.results(path)
+        first = {name: one.get("first") for name, one in found.items()}
+        self.assertEqual(first, SAND)
+        names = [name for name in SAND.values() if name]
+        for language in ("en", "zh"):
+            _, told = self.page(path, "--language", language)
+            last = check.LABELS[language][-1]
+            said = [check.FIRST[language].format(name) for name in names]
+            self.assertEqual(
+                [text for label, text in told if label == last],
+                [text.replace(" ", "") for text in said],
+            )
+
+    def test_a_file_that_cannot_be_run_in_both_languages(self):
+        path = self.file("x = (\n")
+        for language in ("en", "zh"):
+            out, _ = self.page(path, "--language", language)
+            said = check.UNREADABLE[language]
+            self.assertRegex(out, rf"(?m)^ {{10}}{said}SyntaxError in line 1")
 
     def test_the_page_fits_in_eighty_columns_whatever_it_says(self):
         path = self.file(
@@ -1402,6 +1600,38 @@ class Command(InFolder):
         for code, status in ((32, DONE), (31, FAILED), (33, NOT_YET)):
             self.assertIn(f"\x1b[{code}m{status:<9}\x1b[0m", out)
         self.assertNotIn("\x1b", command("check", path).out)
+
+
+class Uses(unittest.TestCase):
+    def test_itself_through_others_and_inside_of_functions(self):
+        found = uses(BUILT_ON_SAND.encode())
+        self.assertEqual(
+            found["mean_estimate"], ["log_prob", "pi", "score", "weighted"]
+        )
+        self.assertEqual(
+            found["reinforce_step"], ["log_prob", "pi", "returns_to_go", "score"]
+        )
+        self.assertEqual(found["exact_return"], [])
+
+    def test_a_name_of_its_own_is_not_the_other_function(self):
+        for text in (
+            "def k3(score): return score",
+            "def k3():\n    score = 1\n    return score",
+            "def k3():\n    def score(): pass\n    return score()",
+            "def k3(): return [score for score in ()]",
+            "def k3(x): return x.score(score=1)",
+        ):
+            source = f"def score(): pass\n{text}\n"
+            self.assertEqual(uses(source.encode())["k3"], [], text)
+
+    def test_a_function_that_is_handed_on_and_functions_that_call_each_other(self):
+        source = "def a(): return map(b, ())\ndef b(): return lambda: a()\n"
+        self.assertEqual(uses(source.encode()), {"a": ["a", "b"], "b": ["a", "b"]})
+
+    def test_a_file_in_another_encoding(self):
+        source = "# coding: latin-1\ndef a(): '\u00e9'; b()\ndef b(): pass\n"
+        self.assertEqual(uses(source.encode("latin-1"))["a"], ["b"])
+        self.assertEqual(uses(b"\xef\xbb\xbfdef a(): a()")["a"], ["a"])
 
 
 class Files(InFolder):

@@ -1,4 +1,5 @@
 """``check``: answers to the exercises, graded by what must hold of them."""
+# ruff: noqa: RUF001  (the Chinese texts have their own punctuation)
 
 from __future__ import annotations
 
@@ -21,11 +22,20 @@ from agentic_rl.cli.arguments import (
 from agentic_rl.cli.storage import FileError, dump
 from agentic_rl.cli.terminal import Progress, encoding, paint
 from agentic_rl.exercises import CHAPTERS
-from agentic_rl.exercises.grading import DONE, FAILED, NOT_YET, Problem, Result
+from agentic_rl.exercises.grading import DONE, FAILED, NOT_YET, Result
 from agentic_rl.exercises.isolated import SECONDS, Grade, grade
 
 FOLDER, FILES = "exercises", "chapter_*.py"
 COLOUR = {DONE: "green", NOT_YET: "yellow", FAILED: "red"}
+LABELS = {
+    "en": ("it must", "asked", "expected", "came back", "hint", "first"),
+    "zh": ("必须", "调用", "应为", "得到", "提示", "先看"),
+}
+FIRST = {
+    "en": "{} above has failed too, and this uses it: mend that one first.",
+    "zh": "上面的 {} 也没有通过，这里用到了它：先改它。",
+}
+UNREADABLE = {"en": "The file can't be run: ", "zh": "这个文件没法运行："}
 
 
 def main(values: Values) -> int:
@@ -101,26 +111,32 @@ def print_grade(grade: Grade, language: str) -> None:
     """A heading, one line an exercise, and below it what is wrong."""
     print(render.heading(str(grade.path), count(grade.results)))
     if grade.unreadable:
-        for line in folded(f"{'':<10}", f"The file can't be run: {grade.unreadable}"):
-            print(line)
+        said = f"{UNREADABLE[language]}{grade.unreadable}"
+        print("\n".join(folded(f"{'':<10}", said)))
     about = {exercise.name: exercise.about for exercise in CHAPTERS[grade.chapter]}
     for result in grade.results:
-        status = paint(f"{result.status:<9}", COLOUR[result.status])
-        print(f"{status} {result.name:<20} {about[result.name]}")
-        if result.problem:
-            print("\n".join(details(result.problem, language)))
+        print("\n".join(verdict(result, about[result.name][language])))
+        for line in details(result, language):
+            print(line)
 
 
-def details(problem: Problem, language: str) -> Iterator[str]:
-    """What is wrong, in lines."""
-    for label, text in (
-        ("it must", problem.property),
-        ("asked", problem.given),
-        ("expected", problem.expected),
-        ("came back", problem.got),
-        ("hint", problem.hint[language]),
-    ):
-        yield from folded(f"{'':<10}{label:<11}", text)
+def verdict(result: Result, about: str) -> Iterator[str]:
+    """How an exercise stands, its name, and what it is about, in lines."""
+    first, *others = folded(f"{result.status:<9} {result.name:<20} ", about)
+    yield paint(first[:9], COLOUR[result.status]) + first[9:]
+    yield from others
+
+
+def details(result: Result, language: str) -> Iterator[str]:
+    """What is wrong, in lines; none if nothing is."""
+    if (problem := result.problem) is None:
+        return
+    texts = [problem.property[language], problem.given, problem.expected, problem.got]
+    texts.append(problem.hint[language])
+    if result.first:
+        texts.append(FIRST[language].format(result.first))
+    for label, text in zip(LABELS[language], texts):
+        yield from folded(f"{'':<10}{filled(label, 11)}", text)
 
 
 def count(results: Iterable[Result]) -> str:
@@ -154,7 +170,10 @@ def as_json(grades: Sequence[Grade], language: str) -> dict[str, Any]:
 def _result(result: Result, language: str) -> dict[str, Any]:
     told: dict[str, Any] = {"name": result.name, "status": result.status}
     if problem := result.problem:
-        told |= {**problem._asdict(), "hint": problem.hint[language]}
+        told |= problem._asdict()
+        told |= {"property": problem.property[language], "hint": problem.hint[language]}
+    if result.first:
+        told["first"] = result.first
     return told
 
 
@@ -177,16 +196,27 @@ def columns(text: str) -> int:
     return sum(1 + (unicodedata.east_asian_width(c) in "WFA") for c in text)
 
 
+def printable(text: str) -> str:
+    """The text as it can be shown here."""
+    return "".join(map(render.readable(encoding()), text))
+
+
+def filled(text: str, width: int) -> str:
+    """The text, and spaces up to the width; at least one."""
+    shown = printable(text)
+    return shown + " " * max(width - columns(shown), 1)
+
+
 def folded(label: str, text: str) -> Iterator[str]:
     """The text beside its label. A line may end between two Chinese characters, but none
     begins with a comma."""
-    printable = render.readable(encoding())
-    room = render.WIDTH - len(label)
+    indent = columns(label)
+    room = render.WIDTH - indent
     line = ""
-    for piece in _pieces("".join(map(printable, text)), room):
+    for piece in _pieces(printable(text), room):
         if line and columns(line + piece.rstrip()) > room:
             yield f"{label}{line}".rstrip()
-            label, line = " " * len(label), ""
+            label, line = " " * indent, ""
         line += piece
     yield f"{label}{line}".rstrip()
 
@@ -206,7 +236,8 @@ COMMAND = Command(
     "answers to the exercises, graded",
     "Grade what has been filled in: one line an exercise, done, not yet or failed. Below a "
     "failed one stand the property that does not hold, the call that shows it, what was "
-    "expected, what came back, and a hint.\n\n"
+    "expected, what came back, and a hint; and, if it uses one above that has failed too, "
+    "which one to mend first.\n\n"
     "Each file runs in a process of its own, so it may hang, crash or print. Its name says "
     "which chapter it answers: chapter_00.py, my_chapter_00.py. The exit status is 0 if all "
     "of the exercises are done, and 1 if not.",
@@ -218,14 +249,16 @@ COMMAND = Command(
         100,
     ),
     (
-        Option("--language", "of the hints", one_of("zh", "en"), "zh|en", "en"),
+        Option(
+            "--language", "of properties and hints", one_of("zh", "en"), "zh|en", "en"
+        ),
         Option("--seconds", "that an exercise may take", seconds, "SECONDS", SECONDS),
         Option("--json", "print it as JSON"),
     ),
     (
         ("check", "all chapters"),
         ("check exercises/chapter_00.py", "one of them"),
-        ("check --language zh", "with hints in Chinese"),
+        ("check --language zh", "with properties and hints in Chinese"),
         ("check exercises/solutions", "the solutions"),
     ),
 )

@@ -1,5 +1,5 @@
 """Chapter 00: softmax, score, sampling, returns, REINFORCE."""
-# ruff: noqa: RUF001  (the Chinese hints have their own punctuation)
+# ruff: noqa: RUF001  (the Chinese texts have their own punctuation)
 
 from __future__ import annotations
 
@@ -42,12 +42,16 @@ def gradient(value: Callable[[list[float]], float], logits: list[float]) -> list
 # ------------------------------------------------------------------ exact_return
 
 EXACT_RETURN = Exercise(
-    "exact_return", CHAPTER, "J of the toy world, without sampling", NUMBER
+    "exact_return",
+    CHAPTER,
+    {"en": "J of the toy world, without sampling", "zh": "不采样，算出小世界的 J"},
+    NUMBER,
 )
 
 
 @EXACT_RETURN.must(
     "agree with the only episode of a policy that leaves nothing to chance",
+    "在策略毫不随机、只有一种回合时，跟那一种回合对得上",
     en="Follow the arrows with probabilities 0 and 1. What ready pays only counts if the "
     "agent goes there, and taking in start ends the episode.",
     zh="把概率取成 0 和 1，顺着箭头走一遍。没走到 ready，那里付多少都不算数；"
@@ -62,6 +66,7 @@ def exact_return_of_certain_policies(exact_return: Probe) -> None:
 
 @EXACT_RETURN.must(
     "be the mean over the three episodes there are",
+    "等于仅有的三种回合的均值",
     en="List the three episodes: take; work, take; work, work. Multiply the probability of "
     "each with what it pays, and add up.",
     zh="一共只有三种回合：take；work 再 take；work 再 work。"
@@ -75,11 +80,17 @@ def exact_return_is_a_mean(exact_return: Probe) -> None:
 
 # ------------------------------------------------------------------ softmax
 
-SOFTMAX = Exercise("softmax", CHAPTER, "logits become probabilities", NUMBERS)
+SOFTMAX = Exercise(
+    "softmax",
+    CHAPTER,
+    {"en": "logits become probabilities", "zh": "logit 变成概率"},
+    NUMBERS,
+)
 
 
 @SOFTMAX.must(
     "give positive numbers that add up to 1",
+    "给出正数，加起来等于 1",
     en="exp makes every number positive; dividing by the sum of all of them makes the sum "
     "1. Both steps are needed.",
     zh="exp 让每个数变成正的，除以它们的总和让和等于 1。两步缺一不可。",
@@ -96,6 +107,7 @@ def softmax_adds_up(softmax: Probe) -> None:
 
 @SOFTMAX.must(
     "turn a difference of logits into odds: pi(a) / pi(b) = exp(difference)",
+    "把 logit 的差变成概率的比：pi(a) / pi(b) 等于差的 exp",
     en="The base is e, so use math.exp. With logits log 1, log 2 and log 3 the shares are "
     "1/6, 2/6 and 3/6.",
     zh="底数是 e，用 math.exp。logit 取 log 1、log 2、log 3，概率就是 1/6、2/6、3/6。",
@@ -109,6 +121,7 @@ def softmax_gives_odds(softmax: Probe) -> None:
 
 @SOFTMAX.must(
     "see only differences: the same number added to all logits changes nothing",
+    "只看差值：所有 logit 加上同一个数，结果不变",
     en="exp(z + c) is exp(z) * exp(c), and exp(c) cancels when you divide. A limit on the "
     "logits, put there against overflow, breaks this.",
     zh="exp(z + c) 等于 exp(z) * exp(c)，一除就约掉了。"
@@ -122,6 +135,7 @@ def softmax_sees_differences(softmax: Probe) -> None:
 
 @SOFTMAX.must(
     "work where exp of a logit is more than a float holds",
+    "在 logit 的 exp 大到浮点数存不下时也算得出来",
     en="Since only differences count, subtract the highest logit from all of them first: "
     "then the largest exp is exp(0) = 1.",
     zh="既然只有差值算数，先把每个 logit 减去其中最大的：这样最大的 exp 就是 exp(0) = 1。",
@@ -135,12 +149,16 @@ def softmax_does_not_overflow(softmax: Probe) -> None:
 # ------------------------------------------------------------------ log_prob
 
 LOG_PROB = Exercise(
-    "log_prob", CHAPTER, "the log of a probability, always finite", NUMBER
+    "log_prob",
+    CHAPTER,
+    {"en": "the log of a probability, always finite", "zh": "概率的对数，总是有限的"},
+    NUMBER,
 )
 
 
 @LOG_PROB.must(
     "be the natural logarithm of the action's probability",
+    "等于这个动作的概率的自然对数",
     en="log pi(a) = logit(a) - log(sum of exp of all logits). Check with two equal logits: "
     "log(1/2) = -0.693147.",
     zh="自己的 logit，减去所有 logit 的 exp 之和的对数，就是对数概率。"
@@ -156,6 +174,7 @@ def log_prob_is_a_logarithm(log_prob: Probe) -> None:
 
 @LOG_PROB.must(
     "stay exact where the probability itself rounds to 0",
+    "在概率本身舍入成 0 时仍然精确",
     en="Don't take the log of a probability that may be 0, and don't add a small number to "
     "it: that caps the answer. Subtract the highest logit, h: "
     "logit - h - log(sum of exp(z - h)).",
@@ -170,11 +189,17 @@ def log_prob_stays_finite(log_prob: Probe) -> None:
 
 # ------------------------------------------------------------------ score
 
-SCORE = Exercise("score", CHAPTER, "which way to push the logits", NUMBERS)
+SCORE = Exercise(
+    "score",
+    CHAPTER,
+    {"en": "which way to push the logits", "zh": "该往哪边推 logit"},
+    NUMBERS,
+)
 
 
 @SCORE.must(
     "add up to 0",
+    "加起来等于 0",
     en="What goes to the chosen action is taken from all of them, each in proportion to "
     "its probability: 1 for the chosen one, minus pi for every one.",
     zh="给选中动作的，是从所有动作那里按概率拿走的："
@@ -192,6 +217,7 @@ def score_adds_up(score: Probe) -> None:
 
 @SCORE.must(
     "be the slope of log pi(action), logit by logit",
+    "等于 log pi(action) 对每个 logit 的斜率",
     en="It is the gradient of the logarithm, so no factor pi is left in front, and raising "
     "the chosen logit makes its own log-prob grow: that slope is positive.",
     zh="求的是对数的梯度，所以前面不带 pi 这个因子。"
@@ -211,6 +237,7 @@ def score_is_a_slope(score: Probe) -> None:
 
 @SCORE.must(
     "work where exp of a logit is more than a float holds",
+    "在 logit 的 exp 大到浮点数存不下时也算得出来",
     en="Take the probabilities from your softmax, which has solved this already.",
     zh="概率从你写好的 softmax 里拿，那里已经解决了这个问题。",
 )
@@ -221,11 +248,17 @@ def score_does_not_overflow(score: Probe) -> None:
 
 # ------------------------------------------------------------------ pick
 
-PICK = Exercise("pick", CHAPTER, "a random number becomes an action", WHOLE)
+PICK = Exercise(
+    "pick",
+    CHAPTER,
+    {"en": "a random number becomes an action", "zh": "一个随机数变成一个动作"},
+    WHOLE,
+)
 
 
 @PICK.must(
     "give each action its share of evenly spaced draws",
+    "让等距排开的 draw 按份额落到各个动作上",
     en="Add the probabilities up one by one. The first sum that is above the draw names "
     "the action.",
     zh="把概率一个个加起来，第一个超过 draw 的和，对应的就是要选的动作。",
@@ -242,6 +275,7 @@ def pick_gives_shares(pick: Probe) -> None:
 
 @PICK.must(
     "cut right: a share begins at its lower end, and probability 0 is never picked",
+    "切得准：每一份含下端、不含上端，概率为 0 的动作永远选不到",
     en="Ask whether draw < sum, not draw <= sum. random.random() can give exactly 0.0, and "
     "an action of probability 0 owns no number at all.",
     zh="要问的是 draw < sum，不是 draw <= sum。random.random() 可能正好给出 0.0，"
@@ -255,6 +289,7 @@ def pick_cuts_right(pick: Probe) -> None:
 
 @PICK.must(
     "give an action even where the shares end a hair below 1",
+    "在各份加起来比 1 差一丁点时也选得出动作",
     en="Ten times 0.1 adds up to 0.9999999999999999. If no sum is above the draw, take the "
     "last action whose probability is not 0.",
     zh="0.1 加十次得到 0.9999999999999999。如果没有哪个和超过 draw，"
@@ -269,12 +304,16 @@ def pick_always_picks(pick: Probe) -> None:
 # ------------------------------------------------------------------ returns_to_go
 
 RETURNS_TO_GO = Exercise(
-    "returns_to_go", CHAPTER, "credit for what came later", NUMBERS
+    "returns_to_go",
+    CHAPTER,
+    {"en": "credit for what came later", "zh": "后来的奖励也有功劳"},
+    NUMBERS,
 )
 
 
 @RETURNS_TO_GO.must(
     "add to each reward all that came after it, where nothing is discounted",
+    "在不打折时，给每个奖励加上它后面的所有奖励",
     en="Later means behind it in the list. Walk from the last step to the first, and carry "
     "the sum so far with you.",
     zh="“后来的”是列表里排在它后面的。从最后一步往前走，把累计的和一路带上。",
@@ -287,6 +326,7 @@ def returns_look_ahead(returns_to_go: Probe) -> None:
 
 @RETURNS_TO_GO.must(
     "shrink a reward once for every step that it lies ahead",
+    "让后面的奖励每隔一步就打一次折",
     en="The distance counts, not the place in the episode: a step's own reward is never "
     "discounted, the next one once.",
     zh="算的是隔了几步，不是在回合里排第几：自己的奖励从不打折，下一步的打一次折。",
@@ -304,6 +344,7 @@ def returns_decay(returns_to_go: Probe) -> None:
 
 @RETURNS_TO_GO.must(
     "give an empty list for an empty episode",
+    "对空的回合给出空列表",
     en="Start from 0, not from the last reward: there may be none.",
     zh="从 0 开始累计，不要从最后一个奖励开始：可能一个也没有。",
 )
@@ -314,7 +355,10 @@ def returns_of_nothing(returns_to_go: Probe) -> None:
 # ------------------------------------------------------------------ mean_estimate
 
 MEAN_ESTIMATE = Exercise(
-    "mean_estimate", CHAPTER, "a baseline does not move the mean", NUMBERS
+    "mean_estimate",
+    CHAPTER,
+    {"en": "a baseline does not move the mean", "zh": "基线不会移动均值"},
+    NUMBERS,
 )
 PAYS = (
     ([0.0, 0.0], [3.0, 1.0]),
@@ -325,6 +369,7 @@ PAYS = (
 
 @MEAN_ESTIMATE.must(
     "be the slope of the mean return",
+    "等于平均回报的斜率",
     en="Three factors for each action: its probability, its return, its score. Add up over "
     "the actions, slope by slope.",
     zh="每个动作三个因子：它的概率、它的回报、它的 score。对所有动作逐个斜率加起来。",
@@ -345,6 +390,7 @@ def mean_estimate_is_the_gradient(mean_estimate: Probe) -> None:
 
 @MEAN_ESTIMATE.must(
     "be the same for every baseline",
+    "不随基线改变",
     en="Subtract the baseline from the return before the score is multiplied in, for every "
     "action, also where it makes the weight negative. The score has mean 0, so a constant "
     "times it vanishes.",
@@ -363,9 +409,13 @@ def mean_estimate_ignores_the_baseline(mean_estimate: Probe) -> None:
 REINFORCE_STEP = Exercise(
     "reinforce_step",
     CHAPTER,
-    "one update, from episodes to new logits",
+    {
+        "en": "one update, from episodes to new logits",
+        "zh": "一次更新：从回合到新的 logit",
+    },
     Kind(
         "a dict of lists of finite numbers",
+        "一个 dict，值是有限数的列表",
         lambda value: (
             isinstance(value, dict) and all(map(NUMBERS.fits, value.values()))
         ),
@@ -380,6 +430,7 @@ WORKS_WORKS: Episode = [("start", WORK, 0.0), ("ready", WORK, 0.0)]
 
 @REINFORCE_STEP.must(
     "move the uniform policy as four episodes on a sheet of paper do",
+    "让均匀策略走的这一步，跟拿四个回合在纸上算的一样",
     en="Weigh each score with the return, not the reward. Divide by the number of episodes "
     "and not by the visits of a state. Use the policy that played for all of them, and add: "
     "the return is to grow.",
@@ -399,6 +450,7 @@ def reinforce_step_by_hand(reinforce_step: Probe) -> None:
 
 @REINFORCE_STEP.must(
     "give back every state, and leave those alone where nobody was",
+    "给出每一个状态，没人去过的保持原样",
     en="Begin with a copy of all logits, and add to it.",
     zh="先把所有 logit 复制一份，再往上加。",
 )
@@ -410,6 +462,7 @@ def reinforce_step_keeps_states(reinforce_step: Probe) -> None:
 
 @REINFORCE_STEP.must(
     "climb the exact return, on the mean over all episodes",
+    "在对所有回合取平均之后，沿精确回报的梯度往上走",
     en="The score needs the probabilities of the policy that is given, in the state of the "
     "step. They are not always 1/2.",
     zh="score 里用的是传进来的策略在这一步所处状态里的概率，它们不总是 1/2。",

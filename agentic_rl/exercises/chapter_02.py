@@ -1,5 +1,5 @@
 """Chapter 02: advantages, clip, KL, aggregation, a convention."""
-# ruff: noqa: RUF001  (the Chinese hints have their own punctuation)
+# ruff: noqa: RUF001  (the Chinese texts have their own punctuation)
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def mean(values: list[float]) -> float:
 
 
 def sample_std(values: list[float]) -> float:
-    """The root of the sum of squares divided by n - 1."""
+    """The root of the sum of squares divided by one less than how many there are."""
     squares = math.fsum((value - mean(values)) ** 2 for value in values)
     return math.sqrt(squares / (len(values) - 1))
 
@@ -55,12 +55,16 @@ def scaled(values: list[float]) -> list[float]:
 # ------------------------------------------------------------------ leave_one_out
 
 LEAVE_ONE_OUT = Exercise(
-    "leave_one_out", CHAPTER, "compared with the others alone (RLOO)", NUMBERS
+    "leave_one_out",
+    CHAPTER,
+    {"en": "compared with the others alone (RLOO)", "zh": "只跟其余的回合比（RLOO）"},
+    NUMBERS,
 )
 
 
 @LEAVE_ONE_OUT.must(
     "rise by exactly as much as an episode's own reward rises",
+    "在回合自己的奖励升高时，升高得一样多",
     en="An episode is not part of its own baseline. If the advantage rises by less, the "
     "baseline still has the episode in it; if it falls, the sign is wrong.",
     zh="一个回合不在自己的基线里。优势升得少了，说明基线里还有它自己；反而降了，是符号反了。",
@@ -77,9 +81,10 @@ def leave_one_out_leaves_out(leave_one_out: Probe) -> None:
 
 @LEAVE_ONE_OUT.must(
     "subtract the mean of the others",
-    en="n - 1 others, so divide their sum by n - 1. For the first golden episode: "
-    "0.9 - (0 + 0.7 + 0) / 3.",
-    zh="其余的有 n - 1 个，所以它们的和除以 n - 1。黄金组的第一个回合："
+    "减去其余回合的均值",
+    en="G - 1 others in a group of G, so divide their sum by G - 1. For the first golden "
+    "episode: 0.9 - (0 + 0.7 + 0) / 3.",
+    zh="一组 G 个，其余的就有 G - 1 个，所以它们的和除以 G - 1。黄金组的第一个回合："
     "0.9 - (0 + 0.7 + 0) / 3。",
 )
 def leave_one_out_subtracts_the_mean(leave_one_out: Probe) -> None:
@@ -91,6 +96,7 @@ def leave_one_out_subtracts_the_mean(leave_one_out: Probe) -> None:
 
 @LEAVE_ONE_OUT.must(
     "give 0.0 for an episode that has no others",
+    "在没有其余回合时给出 0.0",
     en="Nothing was compared, so nothing is pushed; and 0 others can't be divided by.",
     zh="没有可比的，就什么也不推；何况其余的有 0 个，除不了。",
 )
@@ -101,12 +107,16 @@ def leave_one_out_alone(leave_one_out: Probe) -> None:
 # ------------------------------------------------------------------ group_advantages
 
 GROUP_ADVANTAGES = Exercise(
-    "group_advantages", CHAPTER, "GRPO's comparison, with its edges", NUMBERS
+    "group_advantages",
+    CHAPTER,
+    {"en": "GRPO's comparison, with its edges", "zh": "GRPO 的比较，连同边界情况"},
+    NUMBERS,
 )
 
 
 @GROUP_ADVANTAGES.must(
     "have the mean 0",
+    "均值为 0",
     en="Subtract the group's mean from every reward, before anything is divided.",
     zh="先从每个奖励里减去组的均值，再谈除法。",
 )
@@ -117,9 +127,10 @@ def advantages_are_centred(group_advantages: Probe) -> None:
 
 @GROUP_ADVANTAGES.must(
     "have a sample standard deviation of exactly 1",
-    en="Divide by the std itself: the squares are divided by n - 1 and not by n, the root "
+    "样本标准差正好是 1",
+    en="Divide by the std itself: the squares are divided by G - 1 and not by G, the root "
     "is taken, and no epsilon is added.",
-    zh="除以的就是 std 本身：平方和除以 n - 1，不是 n；要开方；不加 epsilon。",
+    zh="除以的就是 std 本身：平方和除以 G - 1，不是 G；要开方；不加 epsilon。",
 )
 def advantages_have_unit_spread(group_advantages: Probe) -> None:
     for rewards in GROUPS:
@@ -134,6 +145,7 @@ def advantages_have_unit_spread(group_advantages: Probe) -> None:
 
 @GROUP_ADVANTAGES.must(
     "be largest for the best episode, as in the golden group worked out by hand",
+    "对最好的回合给出最大的数，跟手算的黄金组一致",
     en="Reward minus mean, in this order: what is better than the group gets a positive "
     "number and is pushed up.",
     zh="是奖励减均值，次序不能反：比组里好的得正数，被往上推。",
@@ -150,6 +162,7 @@ def advantages_of_the_golden_group(group_advantages: Probe) -> None:
 
 @GROUP_ADVANTAGES.must(
     "be 0.0 where all rewards are equal, up to rounding",
+    "在奖励全相等（舍入误差不算）时是 0.0",
     en="0.1 + 0.2 is 0.30000000000000004. The std of such a group is rounding noise, and "
     "dividing by it makes noise as loud as a right answer. Test the spread against 1e-9.",
     zh="0.1 + 0.2 等于 0.30000000000000004。这样一组的 std 只是舍入噪声，除以它，"
@@ -162,6 +175,7 @@ def equal_rewards_compare_nothing(group_advantages: Probe) -> None:
 
 @GROUP_ADVANTAGES.must(
     "leave an unscored episode out of mean and std, and give it 0.0",
+    "不把没打分的回合算进均值和 std，给它 0.0",
     en="None is no 0: the checker failed, not the agent. The others are compared as if the "
     "episode were not there, and the list keeps its length.",
     zh="None 不是 0：出错的是检查程序，不是智能体。其余的照样比，当它不在；列表长度不变。",
@@ -175,6 +189,7 @@ def unscored_episodes_are_left_out(group_advantages: Probe) -> None:
 
 @GROUP_ADVANTAGES.must(
     "be 0.0 where fewer than two episodes were scored",
+    "在打了分的回合不到两个时是 0.0",
     en="One reward has no peers: there is nothing it is better than. Look at how many were "
     "scored before you compute a std.",
     zh="只有一个奖励，就没有同组可比，谈不上比谁好。先数数打了分的有几个，再算 std。",
@@ -189,12 +204,19 @@ def too_few_to_compare(group_advantages: Probe) -> None:
 # ------------------------------------------------------------------ batch_advantages
 
 BATCH_ADVANTAGES = Exercise(
-    "batch_advantages", CHAPTER, "a group is an id, not a place in the batch", NUMBERS
+    "batch_advantages",
+    CHAPTER,
+    {
+        "en": "a group is an id, not a place in the batch",
+        "zh": "认组看 id，不看在批里的位置",
+    },
+    NUMBERS,
 )
 
 
 @BATCH_ADVANTAGES.must(
     "compare each episode with its own group alone",
+    "让每个回合只跟自己那一组比",
     en="One mean and one std a group. Over the whole batch, an easy task's failure could "
     "look better than a hard task's success.",
     zh="每组各有自己的均值和 std。拿整批来比，简单题的失败可能显得比难题的成功还好。",
@@ -207,6 +229,7 @@ def groups_are_compared_alone(batch_advantages: Probe) -> None:
 
 @BATCH_ADVANTAGES.must(
     "take groups of any size",
+    "接受任意大小的组",
     en="Don't cut the batch into equal pieces: a group is as large as its id is frequent, "
     "and one episode alone gets 0.0.",
     zh="不要把一批切成等长的几段：一个 id 出现几次，那一组就有几个；只有一个的得 0.0。",
@@ -219,6 +242,7 @@ def groups_of_any_size(batch_advantages: Probe) -> None:
 
 @BATCH_ADVANTAGES.must(
     "go by the id, and answer in the order of the rewards",
+    "按 id 认组，并按奖励的次序给出结果",
     en="Episodes of a group need not stand side by side. Collect the places of an id, "
     "compare, and write each advantage back to its place.",
     zh="同组的回合不一定挨着。把同一个 id 的位置收集起来，比完再把优势写回各自的位置。",
@@ -235,12 +259,16 @@ def groups_may_be_mixed(batch_advantages: Probe) -> None:
 # ------------------------------------------------------------------ keep_informative
 
 KEEP_INFORMATIVE = Exercise(
-    "keep_informative", CHAPTER, "the zero-std filter (DAPO)", TRUTHS
+    "keep_informative",
+    CHAPTER,
+    {"en": "the zero-std filter (DAPO)", "zh": "滤掉标准差为零的组（DAPO）"},
+    TRUTHS,
 )
 
 
 @KEEP_INFORMATIVE.must(
     "keep a group whose rewards differ, as a whole",
+    "把奖励有差别的组整组留下",
     en="Ask of the group, not of the episode. An episode right at the mean has advantage 0 "
     "and still belongs to a group that teaches.",
     zh="要问的是整组，不是单个回合。正好等于均值的回合优势是 0，但它所在的组仍有东西可学。",
@@ -253,6 +281,7 @@ def differing_groups_stay(keep_informative: Probe) -> None:
 
 @KEEP_INFORMATIVE.must(
     "leave out a group whose rewards are all equal, right or wrong",
+    "去掉奖励全相等的组，不管是全对还是全错",
     en="Look at each group by itself. All right teaches as little as all wrong: every "
     "advantage is 0. So it is not enough that somebody succeeded.",
     zh="逐组单独看。全对和全错一样没什么可学：优势都是 0。所以光有人答对还不够。",
@@ -267,6 +296,7 @@ def equal_groups_go(keep_informative: Probe) -> None:
 
 @KEEP_INFORMATIVE.must(
     "take rounding for no difference",
+    "不把舍入误差当作差别",
     en="0.1 + 0.2 and 0.3 are different floats and the same reward. Compare the largest "
     "with the smallest: do they differ by 1e-9 or more?",
     zh="0.1 + 0.2 和 0.3 是不同的浮点数，却是同一个奖励。拿最大的跟最小的比："
@@ -281,6 +311,7 @@ def rounding_is_no_difference(keep_informative: Probe) -> None:
 
 @KEEP_INFORMATIVE.must(
     "take an unscored episode for no difference either",
+    "也不把没打分的回合当作差别",
     en="Nobody knows how good it was. Look at the scored ones alone; there may be one, or "
     "none.",
     zh="它有多好，没人知道。只看打了分的；可能只有一个，也可能一个都没有。",
@@ -296,12 +327,16 @@ def unscored_is_no_difference(keep_informative: Probe) -> None:
 # ------------------------------------------------------------------ informative_share
 
 INFORMATIVE_SHARE = Exercise(
-    "informative_share", CHAPTER, "how often a group teaches anything", NUMBER
+    "informative_share",
+    CHAPTER,
+    {"en": "how often a group teaches anything", "zh": "一组有多大可能学得到东西"},
+    NUMBER,
 )
 
 
 @INFORMATIVE_SHARE.must(
     "be 0 where nothing can differ: nobody succeeds, everybody does, or one is alone",
+    "在不可能有差别时是 0：没有人答对、人人答对，或只有一个回合",
     en="Two things must not happen: all right, and all wrong. Take both away from 1.",
     zh="有两件事不能发生：全对，全错。从 1 里把两者都减掉。",
 )
@@ -314,6 +349,7 @@ def certain_groups_never_differ(informative_share: Probe) -> None:
 
 @INFORMATIVE_SHARE.must(
     "stay the same if right and wrong change places",
+    "在答对和答错互换时不变",
     en="All wrong is as likely at 0.2 as all right is at 0.8. Both terms have the power "
     "size.",
     zh="成功率 0.2 时全错的概率，等于 0.8 时全对的概率。两项都要取 size 次幂。",
@@ -327,6 +363,7 @@ def right_and_wrong_count_alike(informative_share: Probe) -> None:
 
 @INFORMATIVE_SHARE.must(
     "be the share found by listing every outcome of a group",
+    "等于把一组的所有结果逐一列出来算得的概率",
     en="The episodes of a group are independent, so probabilities multiply: success to the "
     "power size is the chance that all are right.",
     zh="组里的回合互相独立，所以概率相乘：全对的概率是 success 的 size 次幂。",
@@ -348,8 +385,15 @@ def share_by_enumeration(informative_share: Probe) -> None:
 CLIPPED_LOSS = Exercise(
     "clipped_loss",
     CHAPTER,
-    "PPO's clip, and where it lets go of the slope",
-    Kind("a loss and a slope, both numbers", is_tuple_of(NUMBER.fits, NUMBER.fits)),
+    {
+        "en": "PPO's clip, and where it lets go of the slope",
+        "zh": "PPO 的裁剪，斜率在哪里归零",
+    },
+    Kind(
+        "a loss and a slope, both numbers",
+        "损失和斜率，两个数",
+        is_tuple_of(NUMBER.fits, NUMBER.fits),
+    ),
 )
 
 
@@ -362,6 +406,7 @@ def _loss(clipped_loss: Probe, expected: float, *told: float, why: str) -> None:
 
 @CLIPPED_LOSS.must(
     "be -ratio * A inside of the range",
+    "在范围之内等于 -ratio * A",
     en="A loss is made smaller, a return larger: hence the minus.",
     zh="损失要变小，回报要变大，所以有负号。",
 )
@@ -373,6 +418,7 @@ def loss_inside(clipped_loss: Probe) -> None:
 
 @CLIPPED_LOSS.must(
     "stop where the step has gone far enough",
+    "在走得够远之后停住",
     en="min takes the worse of the two for you: above 1 + high for a good decision, below "
     "1 - low for a bad one, the clipped product stands. low and high may differ.",
     zh="min 取两者中对你更不利的那个：好的决策高过 1 + high，坏的决策低于 1 - low，"
@@ -387,6 +433,7 @@ def loss_far_enough(clipped_loss: Probe) -> None:
 
 @CLIPPED_LOSS.must(
     "never hold back a step that goes back",
+    "从不阻拦往回走的一步",
     en="A bad decision that became ten times likelier must be pushed down with full force. "
     "Clipping the ratio alone, without min, lets go of it.",
     zh="坏的决策变成了十倍可能，就得全力往下压。只裁剪比率，不取 min，就放过它了。",
@@ -398,6 +445,7 @@ def loss_going_back(clipped_loss: Probe) -> None:
 
 @CLIPPED_LOSS.must(
     "give the slope of its own loss, with respect to the ratio",
+    "给出它自己的损失对比率的斜率",
     en="-A where the product moves with the ratio, 0 where the clipped one stands still.",
     zh="乘积随比率变动的地方是 -A，裁剪住不动的地方是 0。",
 )
@@ -419,11 +467,20 @@ def slope_of_the_loss(clipped_loss: Probe) -> None:
 
 # ------------------------------------------------------------------ k3
 
-K3 = Exercise("k3", CHAPTER, "how far from the reference, from one sample", NUMBER)
+K3 = Exercise(
+    "k3",
+    CHAPTER,
+    {
+        "en": "how far from the reference, from one sample",
+        "zh": "一个样本，估计离参考策略多远",
+    },
+    NUMBER,
+)
 
 
 @K3.must(
     "be 0 for equal log-probs and never negative",
+    "在对数概率相等时是 0，而且从不为负",
     en="exp(-d) is never below 1 - d, so all three terms are needed: exp(-d), d, and -1.",
     zh="exp(-d) 从不小于 1 - d，所以三项都要有：exp(-d)、d、-1。",
 )
@@ -437,10 +494,12 @@ def k3_is_never_negative(k3: Probe) -> None:
 
 @K3.must(
     "have the KL as its mean, over what the policy would sample",
+    "按策略的概率取平均之后等于 KL",
     en="d is logprob - ref_logprob, and the exponent is -d, that is ref_logprob - logprob. "
-    "With the sign turned the mean is another number.",
+    "With the sign turned the mean is another number. If the mean is 0.17232, that is "
+    "k2, d*d/2.",
     zh="d 是 logprob - ref_logprob，指数上是 -d，也就是 ref_logprob - logprob。"
-    "符号一反，均值就成了另一个数。",
+    "符号一反，均值就成了另一个数。得到的均值要是 0.17232，那是 k2，也就是 d*d/2。",
 )
 def k3_averages_to_the_kl(k3: Probe) -> None:
     for policy, reference in (
@@ -461,7 +520,13 @@ def k3_averages_to_the_kl(k3: Probe) -> None:
 # ------------------------------------------------------------------ aggregation_weights
 
 AGGREGATION_WEIGHTS = Exercise(
-    "aggregation_weights", CHAPTER, "what a token weighs, and the length bias", NUMBERS
+    "aggregation_weights",
+    CHAPTER,
+    {
+        "en": "what a token weighs, and the length bias",
+        "zh": "一个 token 有多重，和长度偏差",
+    },
+    NUMBERS,
 )
 MEANS = ("episode_mean", "batch_mean")
 RULES = ("episode_sum", *MEANS)
@@ -469,6 +534,7 @@ RULES = ("episode_sum", *MEANS)
 
 @AGGREGATION_WEIGHTS.must(
     "turn a loss of 1 on every token into 1, under episode_sum into the mean length",
+    "把处处为 1 的损失聚合成 1，用 episode_sum 则聚合成平均长度",
     en="Weights of a mean add up to 1 over all tokens. episode_sum still divides by the "
     "number of episodes.",
     zh="取平均时，所有 token 的权重加起来是 1。episode_sum 也要除以回合数。",
@@ -489,6 +555,7 @@ def weights_of_a_constant(aggregation_weights: Probe) -> None:
 
 @AGGREGATION_WEIGHTS.must(
     "give episodes the same say under episode_mean, and tokens under the other two",
+    "用 episode_mean 时让各个回合同样重，用另外两条时让各个 token 同样重",
     en="Under episode_mean a token of a long episode weighs less: 1 / (episodes * length). "
     "Under batch_mean every token weighs 1 / (all tokens).",
     zh="episode_mean 下，长回合里的 token 更轻：1 先除以回合数，再除以这个回合的长度。"
@@ -506,6 +573,7 @@ def who_has_the_same_say(aggregation_weights: Probe) -> None:
 
 @AGGREGATION_WEIGHTS.must(
     "count an episode without tokens, and give it the weight 0.0",
+    "把没有 token 的回合也计入回合数，给它权重 0.0",
     en="A batch of 4 with an empty episode is still a batch of 4. Its own length must not "
     "be divided by; nor must the number of all tokens, if that is 0.",
     zh="一批 4 个回合，其中一个是空的，也还是 4 个。不能除以它的长度；"
@@ -521,6 +589,7 @@ def empty_episodes_count(aggregation_weights: Probe) -> None:
 
 @AGGREGATION_WEIGHTS.must(
     "refuse a rule that it does not know",
+    "拒绝不认识的规则",
     en="A misspelt rule must not turn into some other one. Raise ValueError.",
     zh="规则名写错了，不该悄悄变成另一条。raise ValueError。",
 )
@@ -534,34 +603,78 @@ def unknown_rules_are_refused(aggregation_weights: Probe) -> None:
 TRAINER_CONVENTION = Exercise(
     "trainer_convention",
     CHAPTER,
-    "a trainer's code, read as switches",
-    Kind("a Convention", lambda value: isinstance(value, Convention)),
+    {"en": "a trainer's code, read as switches", "zh": "把训练器的代码读成开关"},
+    Kind(
+        "a Convention", "一个 Convention", lambda value: isinstance(value, Convention)
+    ),
 )
+
+
+@TRAINER_CONVENTION.must(
+    "turn only switches that there are, to values that they take",
+    "只拨有的开关，只用它们允许的值",
+    en="The error says which switch or value it is. The names stand in SWITCHES and the "
+    "values in CHOICES, in agentic_rl/conventions.py; what each means is said there under "
+    "Convention.",
+    zh="错误信息里写着是哪个开关或哪个值。名字见 agentic_rl/conventions.py 里的 SWITCHES，"
+    "允许的值见 CHOICES，各自的意思写在 Convention 的说明里。",
+)
+def convention_is_one(trainer_convention: Probe) -> None:
+    trainer_convention()
 
 
 @TRAINER_CONVENTION.must(
     "compare a group as the trainer's first line does",
-    en="unbiased=False divides the squares by n: ddof. What is added to the std stands at "
+    "像训练器的第一行那样比较一组",
+    en="unbiased=False divides the squares by G: ddof. What is added to the std stands at "
     "the end of the line: std_epsilon.",
-    zh="unbiased=False 表示平方和除以 n：ddof。加在 std 上的数写在这一行末尾：std_epsilon。",
+    zh="unbiased=False 表示平方和除以 G：ddof。加在 std 上的数写在这一行末尾：std_epsilon。",
 )
 def convention_of_the_advantage(trainer_convention: Probe) -> None:
     rule = trainer_convention()
     for rewards in GROUPS:
-        squares = [(reward - mean(rewards)) ** 2 for reward in rewards]
-        scale = math.sqrt(mean(squares)) + 1e-6
-        expected = [(reward - mean(rewards)) / scale for reward in rewards]
-        found = by_convention(rewards, [0] * len(rewards), rule)
-        trainer_convention.require(
-            close(found, expected), f"{shown(expected)} for rewards {rewards}", found
-        )
+        _compares(trainer_convention, rule, rewards)
+
+
+@TRAINER_CONVENTION.must(
+    "divide also where rewards are equal up to rounding, as that line does",
+    "在奖励相等、只差舍入误差时也照样除，跟那一行一样",
+    en="No line asks whether the rewards are equal. 0.1 + 0.2 is not quite 0.3, so the "
+    "difference, tiny as it is, is divided by 1e-6: zero_spread. TRL, verl and OpenRLHF "
+    "divide too; see their presets.",
+    zh="没有哪一行去问奖励是否相等。0.1 + 0.2 不正好等于 0.3，"
+    "这点差别再小，也除以了 1e-6：zero_spread。TRL、verl 和 OpenRLHF 也照样除，见它们的预设。",
+)
+def convention_of_equal_rewards(trainer_convention: Probe) -> None:
+    _compares(trainer_convention, trainer_convention(), ROUNDED, within=1e-15)
+
+
+def _compares(
+    trainer_convention: Probe,
+    rule: Convention,
+    rewards: list[float],
+    within: float = 1e-9,
+) -> None:
+    """Require the advantages that the first line of the trainer's code gives."""
+    squares = [(reward - mean(rewards)) ** 2 for reward in rewards]
+    scale = math.sqrt(mean(squares)) + 1e-6
+    expected = [(reward - mean(rewards)) / scale for reward in rewards]
+    found = by_convention(rewards, [0] * len(rewards), rule)
+    trainer_convention.require(
+        close(found, expected, within),
+        f"{shown(expected)} for rewards {rewards}",
+        found,
+    )
 
 
 @TRAINER_CONVENTION.must(
     "form and clip the ratio as the trainer's next two lines do",
+    "像训练器接下来的两行那样算出比率、裁剪比率",
     en="The range of the ratio is 1 - clip_low to 1 + clip_high, and the trainer's range is "
-    "0.8 to 1.28. The clamp before exp is there in COURSE already.",
+    '0.8 to 1.28. The min of the two products makes the clip one-sided: clip="ppo". The '
+    "clamp before exp is there in COURSE already.",
     zh="比率的范围是 1 - clip_low 到 1 + clip_high，这个训练器的范围是 0.8 到 1.28。"
+    '两个乘积取 min，裁剪就是单侧的：clip="ppo"。'
     "exp 之前的 clamp，COURSE 里已经有了。",
 )
 def convention_of_the_ratio(trainer_convention: Probe) -> None:
@@ -586,6 +699,7 @@ def convention_of_the_ratio(trainer_convention: Probe) -> None:
 
 @TRAINER_CONVENTION.must(
     "add up the tokens as the trainer's last line does",
+    "像训练器的最后一行那样把各个 token 合计起来",
     en="(loss * mask).sum() / mask.sum() is a mean over all tokens of the batch: see unit "
     "and aggregation.",
     zh="(loss * mask).sum() / mask.sum() 是对整批所有 token 取平均：看 unit 和 aggregation。",
@@ -605,6 +719,7 @@ def convention_of_the_aggregation(trainer_convention: Probe) -> None:
 
 @TRAINER_CONVENTION.must(
     "charge the KL as the trainer does, and lose what it loses in all",
+    "像训练器那样计入 KL，整个损失也跟它的一样",
     en="exp(-d) + d - 1 is k3. It is added to the loss, with the weight 0.04: kl_place, "
     "kl_weight, kl_estimator. Everything else should be as in COURSE.",
     zh="exp(-d) + d - 1 就是 k3，加在损失里，权重 0.04：kl_place、kl_weight、kl_estimator。"

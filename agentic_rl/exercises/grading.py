@@ -5,7 +5,7 @@ matter how it was written: an identity, an invariance, a case computed by hand, 
 same number computed in another way. The first one that does not hold is told: on which
 input, what was expected, what came back, and a hint.
 """
-# ruff: noqa: RUF001  (the Chinese hints have their own punctuation)
+# ruff: noqa: RUF001  (the Chinese texts have their own punctuation)
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from agentic_rl.values import excerpt, is_finite
 DONE, NOT_YET, FAILED = "done", "not yet", "failed"
 LONGEST = 400  # characters of a value that is told
 
-Hint = dict[str, str]  # language -> text
+Text = dict[str, str]  # language -> text
 Check = Callable[["Probe"], None]  # raises Wrong if the property does not hold
 Watch = Callable[[str], None]
 
@@ -43,40 +43,46 @@ class NotYet(Exception):
 class General(NamedTuple):
     """What must hold of every exercise, and its hint."""
 
-    name: str
-    hint: Hint
+    name: Text
+    hint: Text
 
 
 class Problem(NamedTuple):
     """Why an answer is not accepted, in words."""
 
-    property: str
+    property: Text
     given: str
     expected: str
     got: str
-    hint: Hint
+    hint: Text
 
 
 class Result(NamedTuple):
-    """What became of one exercise: DONE, NOT_YET, or FAILED and why."""
+    """What became of one exercise: DONE, NOT_YET, or FAILED and why.
+
+    ``first`` names an exercise above that this one uses and that has failed too: as long
+    as that one is wrong, the hint may point at the wrong place.
+    """
 
     name: str
     status: str
     problem: Problem | None = None
+    first: str = ""
 
 
 class Kind(NamedTuple):
-    """What a function gives: in words, and whether a value is one."""
+    """What a function gives: in words, in English and Chinese, and whether a value is one."""
 
     name: str
+    zh: str
     fits: Callable[[Any], bool]
 
 
 class Property(NamedTuple):
     """What must hold; its name goes on after "it must"."""
 
-    name: str
-    hint: Hint
+    name: Text
+    hint: Text
     check: Check
 
 
@@ -86,15 +92,19 @@ class Exercise:
 
     name: str
     chapter: str
-    about: str
+    about: Text
     gives: Kind
     properties: list[Property] = field(default_factory=list)
 
-    def must(self, name: str, *, en: str, zh: str) -> Callable[[Check], Check]:
-        """A decorator: the check below it is a property with this name and these hints."""
+    def must(
+        self, english: str, chinese: str, *, en: str, zh: str
+    ) -> Callable[[Check], Check]:
+        """A decorator: the check below it is a property. First its name in both languages,
+        which goes on after "it must", then its hint in both."""
 
         def add(check: Check) -> Check:
-            self.properties.append(Property(name, {"en": en, "zh": zh}, check))
+            name, hint = {"en": english, "zh": chinese}, {"en": en, "zh": zh}
+            self.properties.append(Property(name, hint, check))
             return check
 
         return add
@@ -103,10 +113,11 @@ class Exercise:
 # ------------------------------------------------------------------ what functions give
 
 
-def list_of(what: str, fits: Callable[[Any], bool]) -> Kind:
+def list_of(what: str, zh: str, fits: Callable[[Any], bool]) -> Kind:
     """A list, or a tuple, whose items all fit."""
     return Kind(
         f"a list of {what}",
+        zh,
         lambda value: isinstance(value, (list, tuple)) and all(map(fits, value)),
     )
 
@@ -127,14 +138,20 @@ def is_tuple_of(*fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return fit
 
 
-NUMBER = Kind("a finite number", is_finite)
-WHOLE = Kind("a whole number", is_whole)
-NUMBERS = list_of("finite numbers", is_finite)
-MARKS = list_of("0s and 1s", lambda mark: is_whole(mark) and mark in (0, 1))
-TRUTH = Kind("True or False", lambda value: isinstance(value, bool))
-TRUTHS = list_of("True and False", TRUTH.fits)
-TEXT_OR_NONE = Kind("text or None", lambda x: x is None or isinstance(x, str))
-OBJECT_OR_NONE = Kind("a dict or None", lambda x: x is None or isinstance(x, dict))
+NUMBER = Kind("a finite number", "一个有限的数", is_finite)
+WHOLE = Kind("a whole number", "一个整数", is_whole)
+NUMBERS = list_of("finite numbers", "有限数的列表", is_finite)
+MARKS = list_of(
+    "0s and 1s", "整数 0 和 1 的列表", lambda mark: is_whole(mark) and mark in (0, 1)
+)
+TRUTH = Kind("True or False", "布尔值", lambda value: isinstance(value, bool))
+TRUTHS = list_of("True and False", "布尔值的列表", TRUTH.fits)
+TEXT_OR_NONE = Kind(
+    "text or None", "文本或 None", lambda x: x is None or isinstance(x, str)
+)
+OBJECT_OR_NONE = Kind(
+    "a dict or None", "一个 dict 或 None", lambda x: x is None or isinstance(x, dict)
+)
 
 
 # ------------------------------------------------------------------ asking
@@ -208,7 +225,7 @@ class Probe:
             raise Wrong(self.given, wanted, told, None) from error
         if not self.exercise.gives.fits(got):
             # The first answer of all: something is wrong with the function as a whole.
-            general = None if self.answered else kind(self.exercise.gives.name)
+            general = None if self.answered else kind(self.exercise.gives)
             raise Wrong(self.given, wanted, shown(got), general)
         self.answered = True
         if handed != arguments:
@@ -217,9 +234,9 @@ class Probe:
         return got
 
 
-def kind(name: str) -> General:
+def kind(gives: Kind) -> General:
     """The property of giving what the docstring says."""
-    return General(f"give {name}", KIND_HINT)
+    return General({"en": f"give {gives.name}", "zh": f"给出{gives.zh}"}, KIND_HINT)
 
 
 KIND_HINT = {
@@ -228,7 +245,7 @@ KIND_HINT = {
     "zh": "把返回值跟 docstring 对照一下。函数没有走到 return 就结束，返回的是 None。",
 }
 UNCHANGED = General(
-    "leave its arguments as they were",
+    {"en": "leave its arguments as they were", "zh": "让传进来的参数保持原样"},
     {
         "en": "The caller goes on using its lists. Build a new one instead of writing "
         "into the one you were given.",

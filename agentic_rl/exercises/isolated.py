@@ -3,8 +3,11 @@
 Whatever the file does, to end, to hang, to print, to run out of memory, happens there. The
 process writes one line of JSON for each exercise that it has graded; if it ends before the
 last one, the exercise it was at has failed, and a new process goes on behind it.
+
+A function that uses a wrong one is wrong as well, for a reason that its own hints don't
+know. The source says who uses whom, so the verdict can say what to mend first.
 """
-# ruff: noqa: RUF001  (the Chinese hints have their own punctuation)
+# ruff: noqa: RUF001  (the Chinese texts have their own punctuation)
 
 from __future__ import annotations
 
@@ -15,8 +18,10 @@ import re
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from importlib.util import decode_source
 from pathlib import Path
+from symtable import SymbolTable, symtable
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -41,7 +46,7 @@ MODULE = "answers"  # the name of the module that the file becomes
 WRITTEN = ("told", "asked", "alarm")
 
 ENDS = General(
-    "come to an end",
+    {"en": "come to an end", "zh": "有结束的时候"},
     {
         "en": "Some loop or recursion never gets there. What changes from one pass to the "
         "next, and does it bring the end closer?",
@@ -49,7 +54,7 @@ ENDS = General(
     },
 )
 LIVES = General(
-    "leave the process alive",
+    {"en": "leave the process alive", "zh": "让进程活着"},
     {
         "en": "Python itself came to an end here. Leave out whatever ends it, and a "
         "recursion that nothing stops.",
@@ -57,7 +62,7 @@ LIVES = General(
     },
 )
 MISSING = General(
-    "be there",
+    {"en": "be there", "zh": "存在"},
     {
         "en": "Keep the name and the arguments of each function as they were given.",
         "zh": "函数的名字和参数都保持原样。",
@@ -74,6 +79,9 @@ class Grade(NamedTuple):
     unreadable: str | None = None
 
 
+Uses = dict[str, list[str]]  # function -> the names of the file that it uses
+
+
 class Ended(NamedTuple):
     """How a process ended: too late, or by itself; where it was, and its status."""
 
@@ -87,17 +95,19 @@ def grade(path: Path, chapter: str, seconds: int = SECONDS) -> Grade:
     """Grade a file of answers to the exercises of a chapter."""
     exercises = CHAPTERS[chapter]
     results: list[Result] = []
+    used: Uses = {}
     while len(results) < len(exercises):
         told, ended = _run(path, chapter, len(results), seconds)
         if not told:
             return _unreadable(path, chapter, _said(ended, seconds))
         if isinstance(told[0], str):
             return _unreadable(path, chapter, told[0])
+        used = told[0]
         results += map(_result, told[1:])
         if len(results) < len(exercises):
             problem = _cut_short(exercises[len(results)], ended, seconds)
             results.append(Result(exercises[len(results)].name, FAILED, problem))
-    return Grade(path, chapter, tuple(results))
+    return Grade(path, chapter, tuple(blamed(results, used)))
 
 
 def _unreadable(path: Path, chapter: str, reason: str) -> Grade:
@@ -107,7 +117,7 @@ def _unreadable(path: Path, chapter: str, reason: str) -> Grade:
 
 def _result(record: Any) -> Result:
     """The result that ``_serve`` wrote down."""
-    name, status, problem = record
+    name, status, problem, _ = record
     return Result(name, status, problem and Problem(*problem))
 
 
@@ -122,6 +132,43 @@ def _said(ended: Ended, seconds: int) -> str:
     if ended.too_late:
         return f"nothing within {seconds} s{where}"
     return f"the end of the process, with status {ended.status}"
+
+
+def blamed(results: Iterable[Result], used: Uses) -> Iterator[Result]:
+    """The results; a failed one that uses a failed one above says so."""
+    failed: list[str] = []
+    for result in results:
+        if result.status == FAILED:
+            above = [name for name in failed if name in used.get(result.name, ())]
+            failed.append(result.name)
+            result = result._replace(first=above[0] if above else "")
+        yield result
+
+
+# ------------------------------------------------------------------ who uses whom
+
+
+def uses(source: bytes) -> Uses:
+    """What each function of a file uses of the file, itself or through others."""
+    tables = symtable(decode_source(source), LABEL, "exec").get_children()
+    direct = {table.get_name(): _globals(table) for table in tables}
+    return {name: _reached(name, direct) for name in direct}
+
+
+def _globals(table: SymbolTable) -> set[str]:
+    """The names from outside of a function that it, or one inside of it, reads."""
+    names = {one.get_name() for one in table.get_symbols() if one.is_global()}
+    return names.union(*map(_globals, table.get_children()))
+
+
+def _reached(name: str, direct: dict[str, set[str]]) -> list[str]:
+    found: set[str] = set()
+    ahead = [name]
+    while ahead:
+        new = direct.get(ahead.pop(), set()) - found
+        found |= new
+        ahead += new
+    return sorted(found & set(direct))
 
 
 # ------------------------------------------------------------------ on this side
@@ -201,9 +248,10 @@ def _serve(path: str, chapter: str, first: str, seconds: str) -> None:
 
 
 def _records(path: Path, chapter: str, first: int, watch: Watch) -> Iterator[Any]:
-    """True once the file is loaded, or why it can't be; then the results."""
+    """Who uses whom, once the file is loaded, or why it can't be; then the results."""
     try:
-        module = _load(path)
+        source = path.read_bytes()
+        module = _load(path, source)
     except SyntaxError as error:
         where = f" in line {error.lineno}" if error.lineno else ""
         yield f"{type(error).__name__}{where}: {error.msg}"
@@ -211,7 +259,7 @@ def _records(path: Path, chapter: str, first: int, watch: Watch) -> Iterator[Any
     except (Exception, SystemExit) as error:
         yield described(error, LABEL)
         return
-    yield True
+    yield uses(source)
     for exercise in CHAPTERS[chapter][first:]:
         function = getattr(module, exercise.name, None)
         if callable(function):
@@ -220,9 +268,8 @@ def _records(path: Path, chapter: str, first: int, watch: Watch) -> Iterator[Any
             yield _missing(exercise, function)
 
 
-def _load(path: Path) -> ModuleType:
+def _load(path: Path, source: bytes) -> ModuleType:
     """Run the file as a module: from its source, so that nothing stale is read."""
-    source = path.read_bytes()
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     sys.modules[MODULE] = module  # dataclasses look there

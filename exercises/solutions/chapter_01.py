@@ -23,7 +23,7 @@ def next_token(
 
 
 def place_reward(reward: float, mask: list[int]) -> list[float]:
-    """One number a token: the reward on the last one that is trained, 0.0 elsewhere."""
+    """One number per token: the reward on the last one that is trained, 0.0 elsewhere."""
     if 1 not in mask:
         raise ValueError("no token is trained")
     last = max(place for place, mark in enumerate(mask) if mark)

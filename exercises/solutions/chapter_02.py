@@ -86,6 +86,7 @@ def trainer_convention() -> Convention:
     return COURSE.but(
         ddof=0,
         std_epsilon=1e-6,
+        zero_spread="divide",
         clip_high=0.28,
         unit="token",
         aggregation="batch_mean",
