@@ -7,8 +7,9 @@ the notebooks in this process and checks that
 
 - every page of a program is ASCII, at most 80 columns wide, and shows no negative zero
   (the tests hold the same of docs and notebooks, as they lie in the repository);
-- where there are draws, none landed within 1e-9 of a boundary between two actions, so that a last digit of
-  exp() that differs on another machine can't flip an action of a printed run.
+- where there are draws, none landed within 1e-9 of a boundary between two actions, so
+  that a last digit of exp() that differs on another machine can't flip an action of a
+  printed run.
 """
 
 from __future__ import annotations
