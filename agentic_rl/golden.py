@@ -10,10 +10,12 @@ They are played under the uniform policy, so each choice has log-prob -log 6.
 
 from __future__ import annotations
 
-from agentic_rl.agent_loop import Episode
+from agentic_rl.agent_loop import Episode, Limits, run_script
 from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.reward import COURSE_REWARD, attach
+from agentic_rl.scripted import ACTS_WELL, says, scripted
 from agentic_rl.tasks import Task
+from agentic_rl.tokens import IM_END
 from agentic_rl.tool_math import ACTIONS, STATES
 from agentic_rl.trajectory import Trajectory
 
@@ -47,3 +49,48 @@ def golden_group() -> list[Trajectory]:
         episodes.append(episode.trajectory)
     attach(episodes, [COURSE_REWARD(episode, GOLDEN_TASK) for episode in episodes])
     return episodes
+
+
+LOOKUP_TASK = Task(
+    "golden-lookup",
+    "How much do 12 kettles cost?",
+    "12 * price",
+    "408",
+    "kettles",
+    {"kettles": "34", "lamps": "19"},
+)
+ODD_TASK = Task(
+    "golden-odd", "347 * 86 = ? \N{CHECK MARK} 请用阿拉伯数字", "347 * 86", "29842"
+)
+
+
+_AGENTS = (
+    ("two tools", LOOKUP_TASK, ACTS_WELL),
+    ("parallel calls", LOOKUP_TASK, scripted("parallel calls")),
+    ("tool error", LOOKUP_TASK, scripted("ignores the result")),
+    ("timeout", LOOKUP_TASK, scripted("meets a timeout")),
+    ("unknown tool", GOLDEN_TASK, scripted("unknown tool")),
+    ("never answers", GOLDEN_TASK, scripted("never answers")),
+    ("thinking", GOLDEN_TASK, scripted("thinks aloud")),
+)
+_TEXTS = (
+    ("empty answer", ""),
+    ("unicode", "\N{GRINNING FACE} 答案是 29842。"),
+    ("marker in text", f"Answer: 29842{IM_END}"),
+)
+
+
+def golden_set() -> dict[str, tuple[Task, Trajectory]]:
+    """The golden group and what else a record has to survive: name -> task, episode.
+
+    The bridges carry each of them over to a framework, and back.
+    """
+    played = [
+        *((name, GOLDEN_TASK, x) for name, x in zip(GOLDEN_NAMES, golden_group())),
+        *((name, task, agent.run(task)) for name, task, agent in _AGENTS),
+        *((name, ODD_TASK, run_script(says(text), ODD_TASK)) for name, text in _TEXTS),
+        ("truncated", GOLDEN_TASK, ACTS_WELL.run(GOLDEN_TASK, Limits(turn_tokens=12))),
+    ]
+    for _, task, episode in played:
+        attach([episode], [COURSE_REWARD(episode, task)])
+    return {name: (task, episode) for name, task, episode in played}

@@ -40,6 +40,11 @@ def follow(*actions: str) -> Callable[[Episode], str]:
     return write
 
 
+def says(text: str) -> Callable[[Episode], str]:
+    """A script that always writes this text."""
+    return lambda episode: text
+
+
 def act_well(episode: Episode) -> str:
     """The fewest calls that lead to a right answer, for each kind of task."""
     kind, event = episode.state.split("/")
@@ -119,3 +124,8 @@ SCRIPTED = (
         "thinks aloud", "drafts a call in its thoughts, acts well", think_aloud
     ),
 )
+
+
+def scripted(name: str) -> ScriptedAgent:
+    """The scripted agent of this name. Raises KeyError."""
+    return {agent.name: agent for agent in SCRIPTED}[name]

@@ -23,7 +23,7 @@ from agentic_rl.golden import GOLDEN_NAMES, GOLDEN_TASK, golden_group
 from agentic_rl.messages import flags as message_flags
 from agentic_rl.messages import to_openai
 from agentic_rl.reward import COURSE_REWARD, attach
-from agentic_rl.scripted import ACTS_WELL, SCRIPTED, ScriptedAgent
+from agentic_rl.scripted import ACTS_WELL, SCRIPTED, ScriptedAgent, scripted
 from agentic_rl.tasks import KINDS, Task, one_of_each
 from agentic_rl.tool_math import ACTIONS, ToolMath
 from agentic_rl.trajectory import Trajectory, last_trainable, next_token
@@ -37,11 +37,6 @@ def play(agent: ScriptedAgent, task: Task, limits: Limits = Limits()) -> Traject
     attach([episode], [COURSE_REWARD(episode, task)])
     episode.check()
     return episode
-
-
-def agent(name: str) -> ScriptedAgent:
-    """The scripted agent of this name."""
-    return next(agent for agent in SCRIPTED if agent.name == name)
 
 
 def show_tasks() -> None:
@@ -77,14 +72,14 @@ def show_agents(kind: str, section: str) -> None:
     )
     print("0.2; both only on a right answer). seen: what came back.\n")
     rows = []
-    for scripted in SCRIPTED:
-        episode = play(scripted, task)
+    for agent in SCRIPTED:
+        episode = play(agent, task)
         seen = [observation.kind for observation in episode.observations]
         parts = [render.number(part, 1) for part in episode.breakdown.values()]
         reward = render.number(episode.reward, 1)
         rows.append(
             (
-                scripted.name,
+                agent.name,
                 f"{len(episode.actions)}",
                 f"{len(episode.tokens)}",
                 f"{sum(episode.loss_mask)}",
@@ -105,8 +100,8 @@ def summary(kinds: list[str]) -> str:
 
 
 def show_conversation(name: str, kind: str) -> None:
-    episode = play(agent(name), TASKS[kind])
-    print(f"\n{name}: {agent(name).about}")
+    episode = play(scripted(name), TASKS[kind])
+    print(f"\n{name}: {scripted(name).about}")
     print(render.messages(episode.messages))
     reward = render.number(episode.reward, 1)
     print(f"finish_reason {episode.finish_reason}, reward {reward}")
@@ -122,7 +117,7 @@ def show_conversations() -> None:
         ("thinks aloud", "hard"),
     ):
         show_conversation(name, kind)
-    episode = play(agent("never answers"), TASKS["hard"])
+    episode = play(scripted("never answers"), TASKS["hard"])
     print(f"\nnever answers; flagged: {'; '.join(message_flags(episode.messages))}")
     print(f"finish_reason {episode.finish_reason}, answer {episode.answer}")
 
@@ -145,7 +140,7 @@ def show_tokens() -> None:
     print(
         render.heading("Tokens and masks: an error observation is masked too", "01.8")
     )
-    episode = play(agent("broken JSON"), TASKS["hard"])
+    episode = play(scripted("broken JSON"), TASKS["hard"])
     print(render.tokens(episode))
     print("\nA script has no other choice: its log-prob is log 1 = 0.")
     inputs, targets, target_mask = next_token(episode.tokens, episode.loss_mask)

@@ -1,0 +1,11 @@
+"""The same objects in the terms of the big frameworks.
+
+A bridge is a dictionary: on one side the objects of this package, on the other what a
+framework calls them. Importing a bridge imports no framework; what needs one asks for it
+when it is called, and says in one line what to install if it is not there.
+
+    frameworks.py   which version of which framework this course speaks of
+    token_ids.py    a trajectory as a language model's token ids, and back
+    tiny_model.py   a tokenizer and a language model, made on the spot
+    trl.py, verl.py the dictionaries
+"""

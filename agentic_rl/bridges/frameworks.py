@@ -1,0 +1,43 @@
+"""The frameworks that the bridges lead to, each in the version this course speaks of."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.metadata
+from types import ModuleType
+
+VERSIONS = {"trl": "1.16.0", "verl": "0.9.1"}
+LOCKS = {"trl": "requirements-optional.txt", "verl": "requirements-verl.txt"}
+
+
+class BridgeError(ValueError):
+    """What a bridge can't carry over, or a framework that is not there; says which."""
+
+
+def installed(framework: str) -> str | None:
+    """The version that is installed here, or None."""
+    try:
+        return importlib.metadata.version(framework)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def missing(framework: str) -> str | None:
+    """What is missing for a framework, in one line; None if it is there."""
+    wanted, found = VERSIONS[framework], installed(framework)
+    if found == wanted:
+        return None
+    state = (
+        f"{framework} {found} is installed" if found else f"{framework} is not there"
+    )
+    return (
+        f"{state}, this course needs {wanted}: install torch (its CPU build is enough), "
+        f"then pip install -r {LOCKS[framework]}"
+    )
+
+
+def require(framework: str) -> ModuleType:
+    """The framework's module, imported now. Raises BridgeError with one line."""
+    if problem := missing(framework):
+        raise BridgeError(problem)
+    return importlib.import_module(framework)
