@@ -4,18 +4,20 @@
     python3 scripts/environments.py checks     make the named ones
 
 A virtual environment lives in a cache folder outside the checkout, named after its lock
-file's hash and this Python's version. It counts only once it is complete, so one that
-was interrupted is made again.
+file's hash and this Python's version. It counts only once it is complete: one that was
+interrupted is gone on with at the next call.
 """
 
 from __future__ import annotations
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
 import venv
+from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -23,7 +25,11 @@ LOCKS = {
     "checks": ROOT / "checks" / "requirements.txt",
     "notebooks": ROOT / "requirements.txt",
     "peers": ROOT / "benchmarks" / "requirements.txt",
+    "trl": ROOT / "requirements-optional.txt",
+    "verl": ROOT / "requirements-verl.txt",
 }
+FRAMEWORKS = ("trl", "verl")  # large, and for newer Pythons only
+NEEDED = (3, 11)
 DONE = "installed"  # the file that says that a folder is complete
 
 
@@ -37,20 +43,52 @@ def cache_folder(name: str, lock: Path) -> Path:
 def python(name: str) -> str:
     """The interpreter of an environment in LOCKS; makes it if it is not there.
 
-    Raises subprocess.CalledProcessError if pip fails.
+    Raises subprocess.CalledProcessError if pip fails, RuntimeError for a Python that is
+    too old.
     """
     lock = LOCKS[name]
     version = "{}.{}".format(*sys.version_info)
+    if name in FRAMEWORKS and sys.version_info < NEEDED:
+        raise RuntimeError(f"{name} needs Python 3.11 or newer, this is {version}")
     folder = cache_folder(f"{name}-{version}", lock)
     program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (folder / DONE).exists():
-        print(f"making the environment {name!r} in a cache folder", file=sys.stderr)
-        shutil.rmtree(folder, ignore_errors=True)
-        venv.create(folder, with_pip=True)
-        pip = [str(program), "-m", "pip", "--disable-pip-version-check", "install"]
-        subprocess.run([*pip, "-qq", "-r", str(lock)], check=True, stdout=2)
+        size = "; 2 GB, some minutes" if name in FRAMEWORKS else ""
+        say(f"making the environment {name!r} in a cache folder{size}")
+        if not works(program):
+            shutil.rmtree(folder, ignore_errors=True)
+            venv.create(folder, with_pip=True)
+        for wanted in torch_first(lock):
+            install(program, *wanted)
         (folder / DONE).touch()
     return str(program)
+
+
+def works(program: Path) -> bool:
+    """Whether an interpreter is there and has pip: what an interrupted run left behind."""
+    ask = [str(program), "-m", "pip", "--version"]
+    return program.exists() and not subprocess.run(ask, capture_output=True).returncode
+
+
+def torch_first(lock: Path) -> Iterator[list[str]]:
+    """pip's arguments, a call at a time. What needs torch would choose a build of it."""
+    pins = re.findall(r"(?m)^torch==\S+", lock.read_text(encoding="utf-8"))
+    if pins:
+        yield pins
+    yield ["-r", str(lock)]
+
+
+def install(program: Path, *wanted: str) -> None:
+    """One call of pip, which shows its progress to whoever looks on."""
+    quiet = [] if sys.stderr.isatty() else ["-qq"]
+    say(f"installing {Path(wanted[-1]).name}")
+    pip = [str(program), "-m", "pip", "--disable-pip-version-check", "install"]
+    subprocess.run([*pip, *quiet, *wanted], check=True, stdout=2)
+
+
+def say(text: str) -> None:
+    """Tell what is being done; standard output is for results."""
+    print(text, file=sys.stderr, flush=True)
 
 
 def enter(name: str) -> None:

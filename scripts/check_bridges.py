@@ -1,0 +1,186 @@
+"""The bridges, checked against the frameworks themselves.
+
+    python3 scripts/check_bridges.py trl verl
+
+For each framework that is named: its environment is made, if it is not there; its tests
+in checks/bridges/ run, and then the chapter's scripts, which end with an error unless
+they did what they promise. A test that is skipped has failed. Nothing may contact another
+machine: every process runs with a watch on its addresses and, where the system allows it,
+in a network of its own that has nothing but this machine in it. One line a check, with
+its time and its largest memory; then how many passed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "checks")]
+
+from environments import python
+from verdicts import Verdicts
+
+SCRIPTS = {
+    "trl": (
+        "examples/03_grpo_single_turn/train_grpo_single_turn.py",
+        "examples/03_grpo_single_turn/train_grpo_tools.py",
+    ),
+    "verl": (
+        "examples/04_verl_minimal/rollout.py",
+        "examples/04_verl_minimal/train_worker.py",
+        "examples/04_verl_minimal/ray_rollout.py",
+    ),
+}
+GUARD = ROOT / "checks" / "bridges" / "guard"
+MEGABYTES = 2048  # at most, in any one process
+QUIET = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "WANDB_MODE": "disabled",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": "1",
+}
+# A network that holds nothing but this machine; the loopback device has to be woken.
+ALONE = (
+    "unshare",
+    "--net",
+    "--map-root-user",
+    "sh",
+    "-c",
+    'ip link set lo up && "$@"',
+    "sh",
+)
+
+
+class Ran(NamedTuple):
+    """What a program left behind: status, output, seconds, megabytes, addresses asked."""
+
+    status: int
+    output: str
+    seconds: float
+    megabytes: float
+    outside: str
+
+    @property
+    def cost(self) -> str:
+        return f"{self.seconds:.0f} s, {self.megabytes:.0f} MB"
+
+    def problems(self) -> list[str]:
+        """What is wrong with the run, whatever it was for."""
+        found = []
+        if self.status:
+            found += [f"exit status {self.status}", *self.output.splitlines()[-15:]]
+        if self.outside:
+            found.append(f"outside addresses: {self.outside.split()}")
+        if self.megabytes > MEGABYTES:
+            found.append(f"expected at most {MEGABYTES} MB")
+        return found
+
+
+def alone() -> tuple[str, ...]:
+    """What a command has to stand behind to have no network, if this system can do that."""
+    tools = all(map(shutil.which, (ALONE[0], "ip")))
+    if tools and not subprocess.run([*ALONE, "true"], capture_output=True).returncode:
+        return ALONE
+    return ()
+
+
+def run(command: Sequence[str], prefix: Sequence[str]) -> Ran:
+    """Run a program to its end, watched."""
+    began = time.monotonic()
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryFile("w+") as page:
+        outside = Path(name, "outside")
+        outside.touch()
+        told = {
+            **os.environ,
+            **QUIET,
+            "PYTHONPATH": str(GUARD),
+            "OUTSIDE": str(outside),
+            "OWN_NAMES": own_names(),
+        }
+        program = subprocess.Popen(
+            [*prefix, *command],
+            cwd=ROOT,
+            env=told,
+            stdin=subprocess.DEVNULL,
+            stdout=page,
+            stderr=subprocess.STDOUT,
+        )
+        _, status, usage = os.wait4(program.pid, 0)
+        program.returncode = os.waitstatus_to_exitcode(status)
+        page.seek(0)
+        return Ran(
+            program.returncode,
+            page.read(),
+            time.monotonic() - began,
+            usage.ru_maxrss / 1024,
+            outside.read_text(encoding="utf-8"),
+        )
+
+
+def own_names() -> str:
+    """The names and addresses by which this machine calls itself."""
+    name = socket.gethostname()
+    with contextlib.suppress(OSError):  # a name that nobody knows has no address
+        return " ".join(
+            [name, *{str(info[4][0]) for info in socket.getaddrinfo(name, 0)}]
+        )
+    return name
+
+
+def check(framework: str, prefix: Sequence[str], verdicts: Verdicts) -> None:
+    """All that is to be checked of one framework."""
+    interpreter = python(framework)
+    check_tests(framework, interpreter, prefix, verdicts)
+    for script in SCRIPTS[framework]:
+        ran = run([interpreter, script], prefix)
+        verdicts.add(f"{Path(script).name}: {ran.cost}", ran.problems())
+
+
+def check_tests(
+    framework: str, interpreter: str, prefix: Sequence[str], verdicts: Verdicts
+) -> None:
+    """The framework's tests; each that ran and passed counts."""
+    discover = ["-m", "unittest", "discover", "-v", "-s", "checks/bridges", "-t", "."]
+    ran = run([interpreter, *discover, "-p", f"test_{framework}*.py"], prefix)
+    names = re.findall(r"(?m)^(test_\w+) .*$", ran.output)
+    passed = len(re.findall(r"(?m) \.\.\. ok$", ran.output))
+    problems = ran.problems()
+    if not passed or passed != len(names):
+        problems.append(f"{len(names)} tests began, {passed} passed")
+    verdicts.passed += passed
+    verdicts.add(f"{framework}: {passed} tests, {ran.cost}", problems)
+
+
+def main() -> int:
+    names = sys.argv[1:] or list(SCRIPTS)
+    if unknown := [name for name in names if name not in SCRIPTS]:
+        print(f"{unknown[0]!r}: expected some of {', '.join(SCRIPTS)}", file=sys.stderr)
+        return 2
+    verdicts, prefix = Verdicts(), alone()
+    print("network: none" if prefix else "network: watched, but there", flush=True)
+    for name in names:
+        try:
+            check(name, prefix, verdicts)
+        except (RuntimeError, subprocess.CalledProcessError) as error:
+            verdicts.add(f"{name}: its environment", [str(error)])
+    return verdicts.close()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
