@@ -159,6 +159,7 @@ def tool_math_reward(
 
 COURSE_REWARD = tool_math_reward(call=-0.1, invalid_call=-0.2, gated=True)
 SMALL_COSTS = tool_math_reward(call=-0.02, invalid_call=-0.05, gated=False)
+SMALL_COSTS_GATED = tool_math_reward(call=-0.02, invalid_call=-0.05, gated=True)
 LARGE_COSTS = tool_math_reward(call=-0.1, invalid_call=-0.2, gated=False)
 PLUS_FIVE = tool_math_reward(call=-0.1, invalid_call=-0.2, gated=True, constant=5.0)
 PAID_CALLS = Reward((Term("right", 1.0, right), Term("call_bonus", 0.5, calls)))
@@ -173,6 +174,7 @@ PAID_CALLS_GATED = Reward(
 REWARDS = {
     "course": COURSE_REWARD,
     "small_costs": SMALL_COSTS,
+    "small_costs_gated": SMALL_COSTS_GATED,
     "large_costs": LARGE_COSTS,
     "plus_five": PLUS_FIVE,
     "paid_calls": PAID_CALLS,

@@ -24,6 +24,7 @@ from agentic_rl.reward import (
     PAID_CALLS_GATED,
     PLUS_FIVE,
     SMALL_COSTS,
+    SMALL_COSTS_GATED,
     Reward,
 )
 from agentic_rl.tasks import KINDS, Task, one_of_each
@@ -85,14 +86,17 @@ PAID = (
 )
 
 
-def give_up(reward: Reward) -> tuple[Variant, ...]:
-    """The agent that learns to give up, and its cures, under one reward."""
+def give_up(reward: Reward, gated: Reward) -> tuple[Variant, ...]:
+    """The agent that learns to give up under one reward, and its cures.
+
+    ``gated`` charges the same costs, on a right answer only.
+    """
     return (
         Variant("std scaling", reward),
         Variant("no std scaling", reward, {"std": "none"}),
         Variant("solved groups only", reward, {"groups": "solved"}),
         Variant("G = 32", reward, settings={"group_size": 32}, slow=True),
-        Variant("costs gated", COURSE_REWARD),
+        Variant("costs gated", gated),
     )
 
 
@@ -103,8 +107,8 @@ EXPERIMENTS: dict[str, tuple[Variant, ...]] = {
     "clipping": CLIPPING,
     "unit": UNITS,
     "paid calls": PAID,
-    "give up, small costs": give_up(SMALL_COSTS),
-    "give up, large costs": give_up(LARGE_COSTS),
+    "give up, small costs": give_up(SMALL_COSTS, SMALL_COSTS_GATED),
+    "give up, large costs": give_up(LARGE_COSTS, COURSE_REWARD),
 }
 RATES = (2.0, 5.0, 10.0)  # of exact ascent
 MAX_ASCENT = 400  # updates after which it is said never to get there

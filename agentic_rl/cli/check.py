@@ -32,8 +32,9 @@ LABELS = {
     "zh": ("必须", "调用", "应为", "得到", "提示", "先看"),
 }
 FIRST = {
-    "en": "{} above has failed too, and this uses it: mend that one first.",
-    "zh": "上面的 {} 也没有通过，这里用到了它：先改它。",
+    "en": "{} above has failed too, and this uses it. Mend that one first and run again; "
+    "there may be another fault here.",
+    "zh": "上面的 {} 也没有通过，这里用到了它。先改它，再跑一次；这里也可能另有错。",
 }
 UNREADABLE = {"en": "The file can't be run: ", "zh": "这个文件没法运行："}
 

@@ -182,10 +182,11 @@ def update(group: list[Trajectory], advantages: list[float]) -> None:
     after.move(gradient, -RATE)
     print(
         render.paragraph(
-            "Every ratio is 1, so the loss is -(sum over decisions of the advantage) / 4 = "
+            "Every ratio (a choice's probability now, by that when it was sampled) is 1, so "
+            "the loss is -(sum over decisions of the advantage) / 4 = "
             f"{loss_sum(advantages, choices)} = {loss.value:.4f}. The advantages at "
-            "hard/start add up to 0, so the pi parts of the scores cancel there, and "
-            "d loss of call_calculator, chosen by the first and the third, is "
+            "hard/start add up to 0, so only what was chosen counts there (docs/en/06 has the "
+            "rule), and d loss of call_calculator, chosen by the first and the third, is "
             f"-({advantages[0]:.4f} + {advantages[2]:.4f}) / 4. A loss goes down: "
             "new = logit - rate * d loss. (hard/error moves too and is left out.)"
         )
@@ -228,7 +229,8 @@ def closed_loop() -> State:
     print(
         render.paragraph(
             "invalid: calls that could not be run, an episode. inform.: share of groups "
-            "whose rewards differ; the others teach nothing. KL(ref): distance from the "
+            "whose rewards differ; the others teach nothing. entropy: how undecided the "
+            "policy is, 0 if certain. KL(ref): distance from the "
             "uniform policy. The reward of a batch depends on its tasks too: a solved "
             "easy task pays 1, a lookup 0.8."
         )

@@ -352,7 +352,7 @@ def show_small_costs() -> None:
         "While all of a group fail, their rewards differ only by costs. Divided by their "
         "tiny spread, that is a full-strength signal to stop trying. The reward is fine: "
         "exact ascent climbs it. The estimator is at fault. Larger groups help on some "
-        "seeds. 'costs gated' is the default run.",
+        "seeds. 'costs gated' charges the same costs on a right answer only.",
     )
     show_ascent(give_up, variants.ASCENTS[give_up])
 
@@ -364,9 +364,10 @@ def show_large_costs() -> None:
         "Giving up, II: large costs always charged (call 0.1, invalid 0.2)",
         give_up,
         "Now exact ascent gives up as well: from the uniform policy, trying costs more "
-        "than it earns. The reward is at fault, and gating it is the cure. Leaving out "
-        "the groups that never succeed works too: it hides the costs of failing. That "
-        "other runs get away on some seeds is seen here, and not explained.",
+        "than it earns. The reward is at fault, and gating it is the cure: that is the "
+        "reward of the course. Leaving out the groups that never succeed works too: it "
+        "hides the costs of failing. That other runs get away on some seeds is seen here, "
+        "and not explained.",
     )
     show_ascent(give_up, variants.ASCENTS[give_up])
 
