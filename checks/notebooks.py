@@ -6,6 +6,9 @@ Each is executed again and its texts are compared with those that lie in the rep
 - started in the project's root instead of in the chapter's folder;
 - with the package installed, and no checkout of it in sight.
 
+The pinned packages must also admit the first release of each of these Pythons, and not
+only the one at hand.
+
 Pictures are left out: other versions of matplotlib draw other pixels. What their alt
 texts say is compared. Both languages have the same code and the same outputs, which the
 tests hold; so one of them is run.
@@ -87,6 +90,25 @@ def installed(scratch: Path) -> Path:
     return target
 
 
+FIRST_RELEASE = """
+import importlib.metadata, sys
+from packaging.specifiers import SpecifierSet
+first = "{}.{}.0".format(*sys.version_info)
+for package in importlib.metadata.distributions():
+    needs = package.metadata["Requires-Python"] or ""
+    if not SpecifierSet(needs).contains(first):
+        print(package.metadata["Name"], package.version, "needs Python", needs)
+"""
+
+
+def too_new(place: Place) -> list[str]:
+    """Pinned packages that would not install on the first release of this Python."""
+    ask = [place.interpreter, "-c", FIRST_RELEASE]
+    return subprocess.run(
+        ask, check=True, capture_output=True, text=True
+    ).stdout.splitlines()
+
+
 # ------------------------------------------------------------------ running
 
 
@@ -140,6 +162,9 @@ def main() -> int:
             f"places: {', '.join(place.name for place in known)}",
             [] if len(pythons) > 1 else ["expected another Python from 3.10 on"],
         )
+        for place in known:
+            if not place.path:
+                verdicts.add(f"pins for {place.name}", too_new(place))
         kernels = [describe_kernel(place, n, scratch) for n, place in enumerate(known)]
         runs = [
             (place, kernel, path)

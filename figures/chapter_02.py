@@ -66,7 +66,6 @@ def policies(config: Config, **arguments: Any) -> list[SoftmaxPolicy]:
     return seen
 
 
-@functools.cache
 def five_runs(advantage: AdvantageFunction) -> list[list[SoftmaxPolicy]]:
     """The policies of the default run on each of the five seeds."""
     return [policies(Config(seed=seed), advantage=advantage) for seed in SEEDS]
@@ -129,11 +128,9 @@ def percent_axis(place: Any, name: str) -> None:
 def learning_curves(advantage: AdvantageFunction = group_advantages) -> None:
     """Success by kind over the updates, exact, on five seeds; with any advantage."""
     figure, place = axes()
-    labels, told = [], []
+    labels, told, runs = [], [], five_runs(advantage)
     for kind, colour in zip(KINDS, COLOURS):
-        curves = [
-            [success(policy, kind) for policy in run] for run in five_runs(advantage)
-        ]
+        curves = [[success(policy, kind) for policy in run] for run in runs]
         mean = band(place, curves, colour)
         labels.append((mean[-1], kind, colour))
         ends = [curve[-1] for curve in curves]
@@ -158,7 +155,7 @@ def learning_curves(advantage: AdvantageFunction = group_advantages) -> None:
 def right_actions() -> None:
     """The probability of the right action in each state of the right path, seed 0."""
     figure, places = axes(3, sharey=True)
-    run, told = five_runs(group_advantages)[0], []
+    run, told = policies(Config(seed=SEEDS[0])), []
     for place, kind in zip(places, KINDS):
         mine = [pair for pair in RIGHT_ACTIONS if pair[0].startswith(f"{kind}/")]
         for (state, action), colour in zip(mine, COLOURS):

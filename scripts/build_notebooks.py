@@ -24,7 +24,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -52,14 +52,16 @@ from pathlib import Path
 
 # The chapter's folder, whether this runs in it or in the project's root.
 places = (Path.cwd(), Path.cwd() / "examples" / "{chapter}")
-here = next(place for place in places if (place / "{script}.py").exists())
+here = next((place for place in places if (place / "{script}.py").exists()), None)
+if here is None:
+    raise FileNotFoundError("start this in the project's folder or in the chapter's")
 sys.path[:0] = [str(here), str(here.parents[1])]
 
 from {script} import *
 {borrowed}"""
 BORROWED = """
-# What the functions shown below call. To define one again in a cell replaces it for the
-# functions that cells define, not inside the package.
+# What the functions shown below call. To define one again in a cell replaces it where
+# cells call it by its name; the package, and defaults of arguments, keep their own.
 import {modules}
 
 for module in ({modules},):
@@ -76,7 +78,11 @@ class BuildError(Exception):
 
 def cells(source: Path) -> Iterator[tuple[str, str]]:
     """(markdown or code, its text) of each cell, in order."""
-    text = source.read_text(encoding="utf-8")
+    try:
+        text = source.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildError(f"{source}: {error}") from None
+    check_prose(source, text)
     yield from first_cells(source, text)
     for kind, content in pieces(text.partition("\n## ")[2]):
         if kind == "run":
@@ -88,6 +94,24 @@ def cells(source: Path) -> Iterator[tuple[str, str]]:
             for part in re.split(r"(?m)^(?=## )", content):
                 if part.strip():
                     yield "markdown", part.strip()
+
+
+def check_prose(source: Path, text: str) -> None:
+    """Raise BuildError for prose with a fence that would silently stay prose."""
+    if "\n## " not in text:
+        raise BuildError(f"{source}: expected a section, a line that begins with '## '")
+    for fence in FENCE.finditer(text):
+        if not fence[2].strip():
+            raise BuildError(f"{source}: an empty {fence[1]} fence")
+    rest = FENCE.sub("", text)
+    fences = re.findall(r"(?m)^``` *\S*.*$", rest)
+    wrong = [line for line in fences if "python" in line] or fences[-1:] * (
+        len(fences) % 2
+    )
+    if wrong:
+        raise BuildError(
+            f"{source}: a fence that is no cell, or is not closed: {wrong[0]}"
+        )
 
 
 def first_cells(source: Path, text: str) -> Iterator[tuple[str, str]]:
@@ -138,6 +162,8 @@ def source_of(name: str, source: Path) -> str:
     """The source of a function, a class or a constant, and where it stands."""
     module, _, item = name.rpartition(".")
     path = ROOT / f"{module.replace('.', '/')}.py" if module else script_of(source)
+    if not path.exists():
+        raise BuildError(f"{source}: {name}: no file {path.relative_to(ROOT)}")
     lines = path.read_text(encoding="utf-8").splitlines()
     for node in ast.parse("\n".join(lines)).body:
         if item in names_of(node):
@@ -185,7 +211,7 @@ def run_cells(
     The kernel starts in a folder. Raises BuildError if a cell fails or warns.
     """
     from nbclient import NotebookClient
-    from nbclient.exceptions import CellExecutionError
+    from nbclient.exceptions import CellControlSignal, DeadKernelError
 
     client = NotebookClient(
         notebook,
@@ -198,7 +224,7 @@ def run_cells(
     )
     try:
         client.execute()
-    except CellExecutionError as error:
+    except (CellControlSignal, DeadKernelError) as error:  # failed, too slow, dead
         raise BuildError(f"{source}: a cell fails:\n{error}") from None
     for cell in notebook.cells:
         for output in cell.get("outputs", ()):
@@ -228,6 +254,9 @@ def main() -> int:
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("stopped; the notebooks are as they were", file=sys.stderr)
+        return 130
     return (compare if "--check" in options else write)(
         dict(zip(targets.values(), texts))
     )
@@ -235,7 +264,7 @@ def main() -> int:
 
 def build_all(sources: list[Path], execute: bool) -> list[str]:
     """The notebooks of some sources, two at a time. Raises BuildError."""
-    with ProcessPoolExecutor(2) as pool:
+    with ThreadPoolExecutor(2) as pool:  # a thread waits for a kernel of its own
         return list(pool.map(build, sources, [execute] * len(sources)))
 
 

@@ -57,7 +57,7 @@ def python(name: str) -> str:
         say(f"making the environment {name!r} in a cache folder{size}")
         if not works(program):
             shutil.rmtree(folder, ignore_errors=True)
-            venv.create(folder, with_pip=True)
+            venv.create(folder, symlinks=os.name != "nt", with_pip=True)
         for wanted in torch_first(lock):
             install(program, *wanted)
         (folder / DONE).touch()
@@ -94,8 +94,11 @@ def say(text: str) -> None:
 def enter(name: str) -> None:
     """Start this program again in the environment, unless it runs there already."""
     interpreter = python(name)
-    if Path(sys.executable) != Path(interpreter):
-        raise SystemExit(subprocess.run([interpreter, *sys.argv]).returncode)
+    if Path(sys.executable) == Path(interpreter):
+        return
+    if os.name != "nt":  # the same process, so that who stops it stops all of it
+        os.execv(interpreter, [interpreter, *sys.argv])
+    raise SystemExit(subprocess.run([interpreter, *sys.argv]).returncode)
 
 
 def node_modules(name: str, folder: Path) -> Path:

@@ -24,6 +24,7 @@ class Lab(InFolder):
             path.write_text("")
         self.ran: list[list[str]] = []
         self.fails = ""  # a word of the command that ends with 1
+        self.lacks = False  # whether something is missing in the environment
         for patch in (
             mock.patch.object(lab, "project", lambda: self.folder),
             mock.patch("subprocess.run", self.run_nothing),
@@ -32,18 +33,20 @@ class Lab(InFolder):
             patch.start()
             self.addCleanup(patch.stop)
 
-    def create(self, folder: Path, with_pip: bool) -> None:
+    def create(self, folder: Path, with_pip: bool, symlinks: bool = True) -> None:
         self.assertTrue(with_pip)
         commands = folder / lab.FOLDER
-        commands.mkdir(parents=True)
+        commands.mkdir(parents=True, exist_ok=True)
         for name in ("python", "python.exe"):
             (commands / name).touch()
 
     def run_nothing(self, words, **options):
+        if words[1] == "-c":  # what is installed is asked
+            return subprocess.CompletedProcess(words, int(self.lacks))
         self.ran.append(words)
         failed = self.fails and self.fails in words
         return subprocess.CompletedProcess(
-            words, int(bool(failed)), "", "no such thing"
+            words, int(bool(failed)), "", "Traceback\n  File\nno such thing\n"
         )
 
     def verbs(self) -> list[str]:
@@ -55,7 +58,7 @@ class Steps(Lab):
     def test_environment_kernel_jupyter(self):
         done = command("lab", "--language", "en")
         self.assertEqual((done.status, done.err), (0, ""))
-        self.assertEqual(self.verbs(), ["pip", "ipykernel", "jupyter"])
+        self.assertEqual(self.verbs(), ["pip", "ipykernel", "jupyterlab"])
         self.assertEqual(self.ran[0][-2:], ["-r", str(self.folder / lab.LOCK)])
         self.assertEqual(
             self.ran[1][-4:], ["--name", lab.KERNEL, "--display-name", lab.TITLE]
@@ -75,7 +78,7 @@ class Steps(Lab):
             self.ran.clear()
             self.assertEqual(command("lab", "--no-open").status, 0)
             self.assertEqual("pip" in self.verbs(), installs)
-            self.assertNotIn("jupyter", self.verbs())
+            self.assertNotIn("jupyterlab", self.verbs())
 
     def test_the_map_is_in_the_language_of_the_terminal(self):
         for spoken, page in (("zh_CN.UTF-8", "zh"), ("en_US.UTF-8", "en"), ("", "en")):
@@ -91,12 +94,36 @@ class Failures(Lab):
         self.assertIn(said, done.err)
         self.assertEqual(len(done.err.splitlines()), 1)
 
-    def test_no_network(self):
+    def test_pip_fails_and_the_same_command_goes_on(self):
         self.fails = "pip"
-        self.refused("Without a network nothing can be installed")
+        self.refused("If that was the network, the same command goes on from here")
         self.fails = ""
-        self.assertEqual(command("lab", "--no-open").status, 0, "it goes on")
+        self.assertEqual(command("lab", "--no-open").status, 0)
         self.assertEqual(self.verbs().count("pip"), 2)
+
+    def test_an_environment_that_was_not_finished_is_made_again(self):
+        stopped = mock.patch("venv.create", side_effect=KeyboardInterrupt)
+        with stopped, self.assertRaises(KeyboardInterrupt):
+            lab.make(self.folder / ".venv")
+        self.create(
+            self.folder / ".venv", with_pip=True
+        )  # half of it: a Python, no pip
+        (self.folder / ".venv" / "left").touch()
+        done = command("lab", "--no-open")
+        self.assertEqual(done.status, 0)
+        self.assertIn("making a virtual environment", done.out)
+        self.assertFalse((self.folder / ".venv" / "left").exists())
+        self.assertNotIn("making", command("lab", "--no-open").out)
+
+    def test_an_environment_that_lost_a_package_is_filled_again(self):
+        self.assertEqual(command("lab", "--no-open").status, 0)
+        self.lacks = True
+        self.refused("remove .venv and run it again")
+        self.assertEqual(self.verbs().count("pip"), 2)
+
+    def test_something_else_has_the_name(self):
+        (self.folder / ".venv").write_text("not a folder")
+        self.refused("remove it and run this again")
 
     def test_a_kernel_that_can_not_be_registered(self):
         self.fails = "ipykernel"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -16,6 +17,7 @@ TITLE = f"Python ({KERNEL})"
 MAPS = {"zh": "docs/README.md", "en": "docs/en/README.md"}  # the learning map
 LOCK = "requirements.txt"
 DONE = "requirements.sha256"  # in the environment: what was installed into it
+UNFINISHED = "unfinished"  # in it, while it is being made
 FOLDER = "Scripts" if os.name == "nt" else "bin"
 
 
@@ -38,7 +40,7 @@ def main(values: Values) -> int:
         return 0
     say("opening Jupyter at the learning map; Ctrl-C twice ends it")
     page = f"/lab/tree/{MAPS[language(values)]}?factory=Markdown%20Preview"
-    command = [str(interpreter), "-m", "jupyter", "lab", f"--LabApp.default_url={page}"]
+    command = [str(interpreter), "-m", "jupyterlab", f"--LabApp.default_url={page}"]
     return subprocess.run(command, cwd=root).returncode
 
 
@@ -75,26 +77,38 @@ def environment(folder: Path, lock: Path) -> Path:
     interpreter = folder / FOLDER / ("python.exe" if os.name == "nt" else "python")
     wanted = hashlib.sha256(lock.read_bytes()).hexdigest()
     stamp = folder / DONE
-    if stamp.exists() and stamp.read_text() == wanted and interpreter.exists():
-        say(f"the environment {folder.name} is up to date")
-        return interpreter
-    if not interpreter.exists():
+    if not interpreter.exists() or (folder / UNFINISHED).exists():
         say(f"making a virtual environment in {folder.name}")
         make(folder)
+    elif stamp.exists() and stamp.read_text() == wanted and ready(interpreter):
+        say(f"the environment {folder.name} is up to date")
+        return interpreter
     say(f"installing {lock.name} into it; the first time takes a minute or two")
     pip = [str(interpreter), "-m", "pip", "--disable-pip-version-check", "install"]
     done = subprocess.run([*pip, "--quiet", "-r", str(lock)])
-    if done.returncode:
+    if done.returncode or not ready(interpreter):
         raise LabError(
-            f"pip could not install {lock.name}, see above. Without a network nothing can "
-            "be installed; what has been installed is kept, and the same command goes on."
+            f"pip could not install {lock.name}, its reason stands above. If that was the "
+            "network, the same command goes on from here; otherwise remove "
+            f"{folder.name} and run it again."
         )
     stamp.write_text(wanted)
     return interpreter
 
 
+def ready(interpreter: Path) -> bool:
+    """Whether this Python is new enough and has what ``lab`` starts."""
+    needs = "import ipykernel, jupyterlab, sys; sys.exit(sys.version_info < (3, 10))"
+    return not subprocess.run(
+        [str(interpreter), "-c", needs], capture_output=True
+    ).returncode
+
+
 def make(folder: Path) -> None:
-    """A virtual environment with pip. Raises LabError."""
+    """A virtual environment with pip, in the place of one that was not finished.
+
+    Raises LabError.
+    """
     try:
         import ensurepip  # noqa: F401  (Debian leaves it out, and venv fails without it)
         import venv
@@ -105,9 +119,18 @@ def make(folder: Path) -> None:
             f"apt install python{version}-venv"
         ) from None
     try:
-        venv.create(folder, with_pip=True)
-    except (OSError, subprocess.CalledProcessError) as error:
-        raise LabError(f"can't make {folder}: {error}") from None
+        if (folder / UNFINISHED).exists():
+            shutil.rmtree(folder)
+        folder.mkdir(exist_ok=True)
+        (folder / UNFINISHED).touch()
+        # Links, as the venv command makes them: a copy would be written through a link.
+        venv.create(folder, symlinks=os.name != "nt", with_pip=True)
+        (folder / UNFINISHED).unlink()
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        raise LabError(
+            f"can't make {folder.name}: {error}; if something of that name is there, "
+            "remove it and run this again"
+        ) from None
 
 
 def register(interpreter: Path) -> None:
@@ -120,7 +143,8 @@ def register(interpreter: Path) -> None:
         text=True,
     )
     if done.returncode:
-        raise LabError(f"the kernel can't be registered: {done.stderr.strip()}")
+        reason = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise LabError(f"the kernel can't be registered: {reason}")
 
 
 COMMAND = Command(
