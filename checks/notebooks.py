@@ -16,8 +16,6 @@ tests hold; so one of them is run.
 
 from __future__ import annotations
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -31,13 +29,18 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
 import wheel
-from build_notebooks import EXAMPLES, BuildError, run_cells
+from build_notebooks import ENVIRONMENTS, EXAMPLES, describe_kernel, run_cells
 from environments import enter
+from notebook_prose import BuildError
 from same_bytes import NEEDED, cpythons
 from verdicts import Verdicts
 
 AT_A_TIME = 2
-NOTEBOOKS = sorted(EXAMPLES.glob("*/*.en.ipynb"))
+NOTEBOOKS = [  # of the chapters that need nothing installed
+    path
+    for path in sorted(EXAMPLES.glob("*/*.en.ipynb"))
+    if path.parent.name not in ENVIRONMENTS
+]
 
 
 class Place(NamedTuple):
@@ -112,18 +115,6 @@ def too_new(place: Place) -> list[str]:
 # ------------------------------------------------------------------ running
 
 
-def describe_kernel(place: Place, number: int, scratch: Path) -> str:
-    """Make the place's Python known to Jupyter as a kernel; its name."""
-    folder = scratch / "kernels" / f"place-{number}"
-    folder.mkdir(parents=True)
-    command = [place.interpreter, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
-    environment = {"PYTHONPATH": place.path, "PYTHONDONTWRITEBYTECODE": "1"}
-    described = {"argv": command, "display_name": place.name, "language": "python"}
-    text = json.dumps({**described, "env": environment})
-    (folder / "kernel.json").write_text(text, encoding="utf-8")
-    return folder.name
-
-
 def problems(place: Place, kernel: str, path: Path) -> list[str]:
     """What a notebook says there that it does not say in the repository."""
     import nbformat
@@ -155,7 +146,6 @@ def main() -> int:
     verdicts = Verdicts()
     with tempfile.TemporaryDirectory() as name, ThreadPoolExecutor(AT_A_TIME) as pool:
         scratch = Path(name)
-        os.environ["JUPYTER_PATH"] = name
         known = list(places(scratch))
         pythons = [place for place in known if place.examples == EXAMPLES]
         verdicts.add(
@@ -165,7 +155,15 @@ def main() -> int:
         for place in known:
             if not place.path:
                 verdicts.add(f"pins for {place.name}", too_new(place))
-        kernels = [describe_kernel(place, n, scratch) for n, place in enumerate(known)]
+        kernels = [
+            describe_kernel(
+                f"place-{number}",
+                place.interpreter,
+                scratch,
+                {"PYTHONPATH": place.path},
+            )
+            for number, place in enumerate(known)
+        ]
         runs = [
             (place, kernel, path)
             for place, kernel in zip(known, kernels)

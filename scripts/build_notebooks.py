@@ -5,24 +5,19 @@
     python3 scripts/build_notebooks.py --check         build again, exit 1 on a difference
     ... 00_toy_mdp                                     only the named chapters
 
-A notebook is made of its prose, ``examples/NN_name/notebook.md`` or ``notebook.en.md``,
-and of code that stands elsewhere. In the prose, a fence says what becomes a code cell:
-
-    ```python source              the source of functions and classes, by their names, from
-    agentic_rl.policy.pick        the package or from the chapter's script
-    ```
-    ```python run                 these lines
-    show_world()
-    ```
-
-It is executed in its own folder, by the pinned tools of requirements.txt.
+A notebook is made of its prose and of code that stands elsewhere, see notebook_prose.py.
+Both languages have the same code, so it is executed once: in the chapter's folder, by the
+pinned tools of requirements.txt, on a kernel of the chapter's own environment. What a
+"measured" cell prints is of the machine that ran it, and is not compared.
 """
 
 from __future__ import annotations
 
-import ast
-import re
+import contextlib
+import json
+import os
 import sys
+import tempfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -31,12 +26,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT / "scripts"))
 
-from environments import enter
+from environments import OFFLINE, enter, python
+from notebook_prose import BuildError, cells
 
 EXAMPLES = ROOT / "examples"
 SOURCES = {"": "notebook.md", ".en": "notebook.en.md"}  # ending -> prose
-FENCE = re.compile(r"^```python (source|run)\n(.*?)^```$\n?", re.DOTALL | re.MULTILINE)
-SECONDS = 120  # after which a cell is said to hang
+ENVIRONMENTS = {"03_grpo_single_turn": "trl", "04_verl_minimal": "verl"}
+SECONDS = 900  # after which a cell is said to hang
 KERNEL = "agentic-rl-from-scratch"
 METADATA = {
     "kernelspec": {
@@ -46,166 +42,75 @@ METADATA = {
     },
     "language_info": {"name": "python"},
 }
-SETUP = """\
-import sys
-from pathlib import Path
-
-# The chapter's folder, whether this runs in it or in the project's root.
-places = (Path.cwd(), Path.cwd() / "examples" / "{chapter}")
-here = next((place for place in places if (place / "{script}.py").exists()), None)
-if here is None:
-    raise FileNotFoundError("start this in the project's folder or in the chapter's")
-sys.path[:0] = [str(here), str(here.parents[1])]
-
-from {script} import *
-{borrowed}"""
-BORROWED = """
-# What the functions shown below call. To define one again in a cell replaces it where
-# cells call it by its name; the package, and defaults of arguments, keep their own.
-import {modules}
-
-for module in ({modules},):
-    globals().update({{k: v for k, v in vars(module).items() if not k.startswith("__")}})
-"""
-
-
-class BuildError(Exception):
-    """Prose that can't become a notebook; the text names the file and what is wrong."""
-
-
-# ------------------------------------------------------------------ prose -> cells
-
-
-def cells(source: Path) -> Iterator[tuple[str, str]]:
-    """(markdown or code, its text) of each cell, in order."""
-    try:
-        text = source.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise BuildError(f"{source}: {error}") from None
-    check_prose(source, text)
-    yield from first_cells(source, text)
-    for kind, content in pieces(text.partition("\n## ")[2]):
-        if kind == "run":
-            yield "code", content
-        elif kind == "source":
-            names = content.split()
-            yield "code", "\n\n\n".join(source_of(name, source) for name in names)
-        else:
-            for part in re.split(r"(?m)^(?=## )", content):
-                if part.strip():
-                    yield "markdown", part.strip()
-
-
-def check_prose(source: Path, text: str) -> None:
-    """Raise BuildError for prose with a fence that would silently stay prose."""
-    if "\n## " not in text:
-        raise BuildError(f"{source}: expected a section, a line that begins with '## '")
-    for fence in FENCE.finditer(text):
-        if not fence[2].strip():
-            raise BuildError(f"{source}: an empty {fence[1]} fence")
-    rest = FENCE.sub("", text)
-    fences = re.findall(r"(?m)^``` *\S*.*$", rest)
-    wrong = [line for line in fences if "python" in line] or fences[-1:] * (
-        len(fences) % 2
-    )
-    if wrong:
-        raise BuildError(
-            f"{source}: a fence that is no cell, or is not closed: {wrong[0]}"
-        )
-
-
-def first_cells(source: Path, text: str) -> Iterator[tuple[str, str]]:
-    """What stands above the first section, then the cell that finds the code."""
-    opening = text.partition("\n## ")[0]
-    if FENCE.search(opening):
-        raise BuildError(f"{source}: expected a section before the first code")
-    yield "markdown", opening.strip()
-    names = [
-        name
-        for kind, content in pieces(text)
-        if kind == "source"
-        for name in content.split()
-    ]
-    modules = sorted({name.rpartition(".")[0] for name in names if "." in name})
-    shown = [name for name in modules if name.startswith("agentic_rl")]
-    yield (
-        "code",
-        SETUP.format(
-            chapter=source.parent.name,
-            script=script_of(source).stem,
-            borrowed=BORROWED.format(modules=", ".join(shown)) if shown else "",
-        ).strip(),
-    )
-
-
-def pieces(text: str) -> Iterator[tuple[str, str]]:
-    """(prose, source or run; its content), in order. Sections keep their headings."""
-    end = 0
-    text = f"## {text}" if not text.startswith("#") else text
-    for fence in FENCE.finditer(text):
-        yield "prose", text[end : fence.start()]
-        yield fence[1], fence[2].strip("\n")
-        end = fence.end()
-    yield "prose", text[end:]
-
-
-def script_of(source: Path) -> Path:
-    """The chapter's script: the Python file that its folder's README runs."""
-    readme = (source.parent / "README.md").read_text(encoding="utf-8")
-    found = re.search(rf"python3 examples/{source.parent.name}/(\w+)\.py", readme)
-    if found is None:
-        raise BuildError(f"{source.parent}: its README runs no script")
-    return source.parent / f"{found[1]}.py"
-
-
-def source_of(name: str, source: Path) -> str:
-    """The source of a function, a class or a constant, and where it stands."""
-    module, _, item = name.rpartition(".")
-    path = ROOT / f"{module.replace('.', '/')}.py" if module else script_of(source)
-    if not path.exists():
-        raise BuildError(f"{source}: {name}: no file {path.relative_to(ROOT)}")
-    lines = path.read_text(encoding="utf-8").splitlines()
-    for node in ast.parse("\n".join(lines)).body:
-        if item in names_of(node):
-            first = min(
-                [node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]
-            )
-            where = path.relative_to(ROOT).as_posix()
-            return "\n".join([f"# {where}", *lines[first - 1 : node.end_lineno]])
-    raise BuildError(f"{source}: no {item!r} in {path.relative_to(ROOT)}")
-
-
-def names_of(node: ast.stmt) -> list[str]:
-    """What a statement at the top of a module defines."""
-    if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.Assign):
-        return [target.id for target in node.targets if isinstance(target, ast.Name)]
-    if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-        return [node.target.id]
-    return []
+MEASURED = {"tags": ["measured"]}
 
 
 # ------------------------------------------------------------------ cells -> notebook
 
 
-def build(source: Path, execute: bool) -> str:
-    """The notebook as text. Raises BuildError."""
+def build(chapter: str, execute: bool) -> dict[Path, str]:
+    """Path and text of a chapter's notebooks. Raises BuildError."""
     import nbformat.v4 as v4
 
-    notebook = v4.new_notebook()
-    for number, (kind, text) in enumerate(cells(source), 1):
-        make = v4.new_code_cell if kind == "code" else v4.new_markdown_cell
-        notebook.cells.append(make(text, id=f"cell-{number:02d}"))
+    sources = [EXAMPLES / chapter / prose for prose in SOURCES.values()]
+    notebooks = [unexecuted(source) for source in sources]
+    codes = [
+        [cell for cell in notebook.cells if cell.cell_type == "code"]
+        for notebook in notebooks
+    ]
+    if [cell.source for cell in codes[0]] != [cell.source for cell in codes[1]]:
+        raise BuildError(f"{sources[1]}: its code is not that of {sources[0].name}")
     if execute:
-        run_cells(notebook, source, source.parent)
-    notebook.metadata = METADATA
-    return str(v4.writes(notebook)) + "\n"
+        with kernel_of(chapter) as kernel:
+            run_cells(notebooks[0], sources[0], sources[0].parent, kernel)
+        for cell, twin in zip(*codes):
+            twin.outputs, twin.execution_count = cell.outputs, cell.execution_count
+    targets = [EXAMPLES / chapter / f"{chapter}{ending}.ipynb" for ending in SOURCES]
+    return {
+        target: str(v4.writes(notebook)) + "\n"
+        for target, notebook in zip(targets, notebooks)
+    }
 
 
-def run_cells(
-    notebook: Any, source: Path, folder: Path, kernel: str = "python3"
-) -> None:
+def unexecuted(source: Path) -> Any:
+    """The notebook of a prose file, without outputs."""
+    import nbformat.v4 as v4
+
+    notebook = v4.new_notebook(metadata=METADATA)
+    for number, (kind, text) in enumerate(cells(source), 1):
+        name = f"cell-{number:02d}"
+        if kind == "markdown":
+            notebook.cells.append(v4.new_markdown_cell(text, id=name))
+        else:
+            told = MEASURED if kind == "measured" else {}
+            notebook.cells.append(v4.new_code_cell(text, id=name, metadata=told))
+    return notebook
+
+
+@contextlib.contextmanager
+def kernel_of(chapter: str) -> Iterator[str]:
+    """The name of a kernel in the chapter's own environment, known while this lasts."""
+    interpreter = python(ENVIRONMENTS.get(chapter, "notebooks"))
+    with tempfile.TemporaryDirectory() as data:
+        yield describe_kernel(chapter, interpreter, Path(data), OFFLINE)
+
+
+def describe_kernel(
+    name: str, interpreter: str, data: Path, environment: dict[str, str]
+) -> str:
+    """Make a Python known to Jupyter as a kernel, in a folder of its own; its name."""
+    folder = data / "kernels" / name
+    folder.mkdir(parents=True)
+    command = [interpreter, "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    described = {"argv": command, "display_name": name, "language": "python"}
+    text = json.dumps({**described, "env": environment})
+    (folder / "kernel.json").write_text(text, encoding="utf-8")
+    paths = [str(data), *filter(None, [os.environ.get("JUPYTER_PATH")])]
+    os.environ["JUPYTER_PATH"] = os.pathsep.join(paths)
+    return name
+
+
+def run_cells(notebook: Any, source: Path, folder: Path, kernel: str) -> None:
     """Fill in the outputs, without what differs from run to run.
 
     The kernel starts in a folder. Raises BuildError if a cell fails or warns.
@@ -230,7 +135,7 @@ def run_cells(
         for output in cell.get("outputs", ()):
             if output.get("name") == "stderr":
                 raise BuildError(f"{source}: a cell warns: {output['text']}")
-        cell.metadata = {}
+        cell.metadata.pop("execution", None)
 
 
 def main() -> int:
@@ -244,28 +149,22 @@ def main() -> int:
         known = f"--no-execute, --check, {', '.join(chapters)}"
         print(f"{unknown[0]!r}: expected some of {known}", file=sys.stderr)
         return 2
-    targets = {
-        EXAMPLES / chapter / prose: EXAMPLES / chapter / f"{chapter}{ending}.ipynb"
-        for chapter in names or chapters
-        for ending, prose in SOURCES.items()
-    }
     try:
-        texts = build_all(list(targets), "--no-execute" not in options)
+        texts = build_all(names or chapters, "--no-execute" not in options)
     except BuildError as error:
         print(error, file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         print("stopped; the notebooks are as they were", file=sys.stderr)
         return 130
-    return (compare if "--check" in options else write)(
-        dict(zip(targets.values(), texts))
-    )
+    return (compare if "--check" in options else write)(texts)
 
 
-def build_all(sources: list[Path], execute: bool) -> list[str]:
-    """The notebooks of some sources, two at a time. Raises BuildError."""
+def build_all(chapters: list[str], execute: bool) -> dict[Path, str]:
+    """The notebooks of some chapters, two at a time. Raises BuildError."""
     with ThreadPoolExecutor(2) as pool:  # a thread waits for a kernel of its own
-        return list(pool.map(build, sources, [execute] * len(sources)))
+        built = pool.map(build, chapters, [execute] * len(chapters))
+        return {path: text for texts in built for path, text in texts.items()}
 
 
 def write(texts: dict[Path, str]) -> int:
@@ -276,12 +175,22 @@ def write(texts: dict[Path, str]) -> int:
     return 0
 
 
+def comparable(text: str) -> str:
+    """A notebook without what its measured cells printed."""
+    notebook = json.loads(text)
+    for cell in notebook["cells"]:
+        if cell["metadata"] == MEASURED:
+            cell["outputs"] = bool(cell["outputs"])
+    return json.dumps(notebook)
+
+
 def compare(texts: dict[Path, str]) -> int:
     """Say which of the notebooks that lie here are others; the exit status."""
     stale = [
         target
         for target, text in texts.items()
-        if not target.exists() or target.read_text(encoding="utf-8") != text
+        if not target.exists()
+        or comparable(target.read_text(encoding="utf-8")) != comparable(text)
     ]
     for target in stale:
         print(f"{target.relative_to(ROOT)}: not what its sources make")

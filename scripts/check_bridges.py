@@ -28,7 +28,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "checks")]
 
-from environments import python
+from environments import OFFLINE, python
 from verdicts import Verdicts
 
 SCRIPTS = {
@@ -44,17 +44,6 @@ SCRIPTS = {
 }
 GUARD = ROOT / "checks" / "bridges" / "guard"
 MEGABYTES = 2048  # at most, in any one process
-QUIET = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TRL_EXPERIMENTAL_SILENCE": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "WANDB_MODE": "disabled",
-    "TOKENIZERS_PARALLELISM": "false",
-    "OMP_NUM_THREADS": "1",
-}
 # A network that holds nothing but this machine; the loopback device has to be woken.
 ALONE = (
     "unshare",
@@ -108,7 +97,7 @@ def run(command: Sequence[str], prefix: Sequence[str]) -> Ran:
         outside.touch()
         told = {
             **os.environ,
-            **QUIET,
+            **OFFLINE,
             "PYTHONPATH": str(GUARD),
             "OUTSIDE": str(outside),
             "OWN_NAMES": own_names(),

@@ -11,8 +11,8 @@ from tests.pages import ROOT
 
 sys.path.insert(0, str(ROOT / "scripts"))
 
-import build_notebooks
-from build_notebooks import BuildError
+import notebook_prose
+from notebook_prose import BuildError
 
 GOOD = """\
 # A title
@@ -52,7 +52,7 @@ class Prose(unittest.TestCase):
             (folder / "README.md").write_text(readme, encoding="utf-8")
             source = folder / "notebook.md"
             source.write_bytes(text if isinstance(text, bytes) else text.encode())
-            return list(build_notebooks.cells(source))
+            return list(notebook_prose.cells(source))
 
     def test_fences_become_code_and_sections_become_cells(self):
         cells = self.cells(GOOD)
