@@ -63,6 +63,7 @@ def build(chapter: str, execute: bool) -> dict[Path, str]:
     if execute:
         with kernel_of(chapter) as kernel:
             run_cells(notebooks[0], sources[0], sources[0].parent, kernel)
+        notebooks[0].metadata = METADATA  # without what the kernel says of itself
         for cell, twin in zip(*codes):
             twin.outputs, twin.execution_count = cell.outputs, cell.execution_count
     targets = [EXAMPLES / chapter / f"{chapter}{ending}.ipynb" for ending in SOURCES]
