@@ -142,6 +142,8 @@ def mean_estimate(
 
     One episode gives (return - baseline) * score of the action that was drawn. Nothing is
     drawn here: add up over all actions, each with its probability. Then try baselines.
+    Subtract the baseline all the same: that the result does not show it is what this
+    exercise is about, so no test can tell whether you did.
 
     logits      one number per action
     pays        the return of each action
@@ -151,6 +153,7 @@ def mean_estimate(
 
     一个回合给出的，是回报减去基线，再乘以抽到的那个动作的 score。这里什么也不抽：
     把所有动作的这个量按各自的概率加起来。然后换几个基线试试。
+    基线还是要减：减了，结果里也看不出来，这正是本题要说的，所以批改查不出你减没减。
 
     logits      每个动作一个数
     pays        每个动作的回报

@@ -92,14 +92,14 @@ def episode_log_prob(logprobs: list[float | None], mask: list[int]) -> float:
     """The log of the probability that the policy wrote all that it wrote.
 
     logprobs    one per token, in nats; None where there is none. A trainer may have
-                computed one for a token that the policy did not write: it is not the
-                policy's
+                computed one for a token that the policy did not write, possibly -inf: it
+                is not the policy's
     mask        1 where the policy wrote the token
 
     策略写出它所写的全部内容，这件事的概率的对数。
 
     logprobs    每个 token 一个，单位是 nat；没有的地方是 None。
-                不是策略写的 token，训练器也可能给它算出一个：那不是策略的
+                不是策略写的 token，训练器也可能给它算出一个，甚至是 -inf：那不是策略的
     mask        策略写的 token 是 1
 
     >>> episode_log_prob([None, -1.5, -0.25, None], [0, 1, 1, 0])
@@ -156,16 +156,20 @@ def extract_answer(text: str) -> str | None:
 
     A number is digits, perhaps with a minus sign before and decimals behind: 7, -5, 0.25.
 
-    - If the text has "Answer:" in it, only what follows the last one counts.
+    - If the text has "Answer:" in it, with this capital and this colon, only what follows
+      the last one counts, down to the end of the text. Otherwise all of it counts.
     - A text with no number states no answer, and neither does one with several different
-      ones. The same number twice is one.
+      ones. The same number twice is one, and 7 and 7.0 are the same: what is written
+      first is given.
 
     一段文本当作答案给出的那一个数，照原样写；没有就是 None。
 
     数由数字组成，前面可以有负号，后面可以有小数部分：7、-5、0.25。
 
-    - 文本里有 "Answer:" 时，只有最后一个 "Answer:" 后面的内容算数。
-    - 一个数也没有，就没有给出答案；有几个不同的数，也一样。同一个数出现两次算一个。
+    - 文本里有 "Answer:"（大写和冒号都要对）时，只有最后一个后面的内容算数，一直到文本末尾。
+      没有，就全文都算。
+    - 一个数也没有，就没有给出答案；有几个不同的数，也一样。同一个数出现两次算一个，
+      7 和 7.0 也是同一个：给出先写的那个。
 
     >>> extract_answer("347 * 86 is 29842. Answer: 29842.")
     '29842'

@@ -202,7 +202,8 @@ def trainer_convention() -> Convention:
 
     unbiased=False means that the sum of squares is divided by G; True would be G - 1.
 
-    Start from COURSE and turn the switches that differ: COURSE.but(switch=value, ...).
+    Start from COURSE and turn the switches that differ: COURSE.but(switch=value, ...). A
+    switch that no line decides stays as it is in COURSE.
 
     读一个训练器的代码，把它写成一组开关；开关见 agentic_rl/conventions.py。
 
@@ -212,6 +213,7 @@ def trainer_convention() -> Convention:
     unbiased=False 表示平方和除以 G；换成 True，就除以 G - 1。
 
     从 COURSE 出发，把不一样的开关拨过来：COURSE.but(switch=value, ...)。
+    没有哪一行决定的开关，保持 COURSE 里的样子。
 
     >>> trainer_convention().std_epsilon
     1e-06

@@ -8,19 +8,25 @@ from __future__ import annotations
 
 import ast
 import bisect
+import dataclasses
 import doctest
 import functools
 import inspect
 import itertools
 import json
 import math
+import operator
 import os
 import re
 import runpy
 import statistics
+import subprocess
 import sys
+import time
 import unittest
+from collections import Counter
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -28,16 +34,27 @@ from unittest import mock
 from agentic_rl.cli import COMMANDS, check
 from agentic_rl.cli.arguments import read_arguments
 from agentic_rl.conventions import VERL
-from agentic_rl.exercises import CHAPTERS
+from agentic_rl.exercises import CHAPTERS, chapter_02
 from agentic_rl.exercises.grading import (
     DONE,
     FAILED,
     NOT_YET,
     UNCHANGED,
+    apart,
     judge,
     kind,
 )
-from agentic_rl.exercises.isolated import ENDS, LIVES, MISSING, uses
+from agentic_rl.exercises.isolated import (
+    ENDS,
+    LIVES,
+    MISSING,
+    NO_TEXT,
+    Unreadable,
+    decoded,
+    results_in,
+    understood,
+    uses,
+)
 from tests.pages import (
     FULL_WIDTH,
     HAN,
@@ -156,6 +173,11 @@ def shifted_by_the_mean(logits):
     return without_a_shift([logit - middle for logit in logits])
 
 
+@fails("softmax", "work where exp of a logit")
+def shifted_by_the_first(logits):
+    return without_a_shift([logit - logits[0] for logit in logits])
+
+
 @fails("log_prob", "be the natural logarithm")
 def the_probability_itself(logits, action):
     return softmax(logits)[action]
@@ -179,6 +201,26 @@ def log_of_softmax(logits, action):
 @fails("log_prob", "stay exact where the probability itself rounds to 0")
 def log_of_softmax_and_a_little(logits, action):
     return math.log(softmax(logits)[action] + 1e-12)
+
+
+@fails("log_prob", "stay exact where the probability itself rounds to 0")
+def log_of_softmax_or_else_the_gap(logits, action):
+    chance = softmax(logits)[action]
+    return math.log(chance) if chance else logits[action] - max(logits)
+
+
+@fails("log_prob", "stay exact where the probability itself rounds to 0")
+def the_gap_where_logits_are_high(logits, action):
+    if max(logits) >= 700:
+        return logits[action] - max(logits)
+    return logits[action] - math.log(sum(map(math.exp, logits)))
+
+
+@fails("log_prob", "stay exact where the probability itself rounds to 0")
+def shifted_by_its_own_or_else_the_gap(logits, action):
+    gap = logits[action] - max(logits)
+    own = [math.exp(min(logit - logits[action], 700.0)) for logit in logits]
+    return gap if gap < -500 else -math.log(sum(own))
 
 
 @fails("score", "add up to 0")
@@ -205,6 +247,11 @@ def as_if_uniform(logits, action):
 @fails("score", "work where exp of a logit")
 def with_its_own_exp(logits, action):
     return [float(a == action) - p for a, p in enumerate(without_a_shift(logits))]
+
+
+@fails("score", "work where exp of a logit")
+def with_the_first_logit_as_the_highest(logits, action):
+    return [float(a == action) - p for a, p in enumerate(shifted_by_the_first(logits))]
 
 
 @fails("pick", "give each action its share")
@@ -236,6 +283,13 @@ def last_one_whatever_it_has(probabilities, draw):
     return len(probabilities) - 1 if found is None else found
 
 
+@fails("pick", "give an action even where the shares end a hair below 1")
+def last_one_or_the_one_before(probabilities, draw):
+    found = falls_through(probabilities, draw)
+    last = len(probabilities) - 1
+    return last - (probabilities[last] == 0) if found is None else found
+
+
 @fails("returns_to_go", "add to each reward all that came after it")
 def sums_so_far(rewards, discount=1.0):
     return list(itertools.accumulate(rewards))
@@ -244,6 +298,11 @@ def sums_so_far(rewards, discount=1.0):
 @fails("returns_to_go", "add to each reward all that came after it")
 def the_total_everywhere(rewards, discount=1.0):
     return [math.fsum(rewards)] * len(rewards)
+
+
+@fails("returns_to_go", "add to each reward all that came after it")
+def rounded_for_the_eye(rewards, discount=1.0):
+    return [round(r, 6) for r in SOLUTIONS["returns_to_go"](rewards, discount)]
 
 
 @fails("returns_to_go", "shrink a reward once for every step")
@@ -342,6 +401,47 @@ def goes_down(logits, episodes, rate):
     return update(logits, episodes, -rate)
 
 
+@fails("reinforce_step", "add up all steps of an episode")
+def paid_by_the_total(logits, episodes, rate):
+    return update(logits, episodes, rate, value=the_total_everywhere)
+
+
+def told_once(first):
+    """An episode in which a state's first, or last, visit alone counts."""
+
+    def shorter(logits, episodes, rate):
+        new = {state: list(row) for state, row in logits.items()}
+        for episode in episodes:
+            returns = SOLUTIONS["returns_to_go"]([step[2] for step in episode])
+            steps = [*zip(episode, returns)]
+            visits = {
+                step[0]: (step, back) for step, back in steps[:: -1 if first else 1]
+            }
+            for (state, action, _), back in visits.values():
+                for place, slope in enumerate(score(logits[state], action)):
+                    new[state][place] += rate * back * slope / len(episodes)
+        return new
+
+    return shorter
+
+
+fails("reinforce_step", "add up all steps of an episode")(told_once(first=True))
+fails("reinforce_step", "add up all steps of an episode")(told_once(first=False))
+
+
+@fails("reinforce_step", "add up all steps of an episode")
+def two_actions_alone(logits, episodes, rate):
+    return update(logits, episodes, rate, slopes=lambda *told: score(*told)[:2])
+
+
+@fails("reinforce_step", "add up all steps of an episode")
+def two_steps_alone(logits, episodes, rate):
+    def first_two(rewards):
+        return SOLUTIONS["returns_to_go"](rewards)[:2]
+
+    return update(logits, episodes, rate, value=first_two)
+
+
 @fails("reinforce_step", "climb the exact return")
 def score_as_if_uniform(logits, episodes, rate):
     return update(logits, episodes, rate, slopes=as_if_uniform)
@@ -426,6 +526,11 @@ def mask_shifted_twice(tokens, mask):
     return tokens[:-1], tokens[1:], [*mask[2:], 0]
 
 
+@fails("next_token", "give three lists")
+def marks_to_multiply_with(tokens, mask):
+    return tokens[:-1], tokens[1:], [float(mark) for mark in mask[1:]]
+
+
 @fails("next_token", "refuse a mask of another length")
 def silently_shorter(tokens, mask):
     pairs = list(zip(tokens, mask))
@@ -446,6 +551,11 @@ def on_the_first_trained_token(reward, mask):
 @fails("place_reward", "put the whole reward on one token")
 def spread_evenly(reward, mask):
     return [reward * mark / sum(mask) for mark in mask]
+
+
+@fails("place_reward", "put the whole reward on one token")
+def nothing_if_there_is_nothing(reward, mask):
+    return SOLUTIONS["place_reward"](reward, mask) if reward else []
 
 
 @fails("place_reward", "pass over template and padding")
@@ -476,6 +586,11 @@ def probability_of_the_episode(logprobs, mask):
 @fails("episode_log_prob", "never read what stands where the mask is 0")
 def all_that_is_not_none(logprobs, mask):
     return math.fsum(value for value in logprobs if value is not None)
+
+
+@fails("episode_log_prob", "never read what stands where the mask is 0")
+def multiplied_with_the_mask(logprobs, mask):
+    return sum((value or 0.0) * mark for value, mark in zip(logprobs, mask))
 
 
 @fails("episode_log_prob", "stay exact where the probability itself rounds to 0")
@@ -510,6 +625,37 @@ def empty_if_broken(arguments):
 @fails("decode_arguments", "give None for text that is no JSON")
 def raises_if_broken(arguments):
     return arguments if isinstance(arguments, dict) else json.loads(arguments)
+
+
+def repaired(loads):
+    """decode_arguments with another reader of text."""
+
+    def read(arguments):
+        try:
+            found = loads(arguments) if isinstance(arguments, str) else arguments
+        except ValueError:
+            return None
+        return found if isinstance(found, dict) else None
+
+    return read
+
+
+def closed_for_the_model(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return json.loads(text + "}")
+
+
+for _loads in (
+    lambda text: json.loads((re.findall(r"(?s)\{.*\}", text) or [text])[0]),
+    lambda text: json.loads(re.sub(r"^```\w*\n|\n```$", "", text)),
+    lambda text: json.loads(re.sub(r",\s*\}", "}", text)),
+    lambda text: json.JSONDecoder().raw_decode(text)[0],
+    closed_for_the_model,
+    functools.partial(json.loads, strict=False),
+):
+    fails("decode_arguments", "give None for text that is no JSON")(repaired(_loads))
 
 
 @fails("decode_arguments", "give None for JSON that is no object")
@@ -571,7 +717,34 @@ def whatever_the_values_are(name, arguments, tools):
     return name in tools and found is not None and set(found) == set(tools[name])
 
 
-SIGNED = re.compile(r"-?\d+(?:\.\d+)?")
+def valued(fit):
+    """is_valid_call, where ``fit`` says so of the list of values."""
+
+    def valid(name, arguments, tools):
+        fits = whatever_the_values_are(name, arguments, tools)
+        return fits and fit([*decode(arguments).values()])
+
+    return valid
+
+
+def is_text(value):
+    return isinstance(value, str)
+
+
+for _fit in (
+    lambda values: all(map(is_text, values[:1])),
+    lambda values: not values or any(map(is_text, values)),
+    lambda values: not any(v is None or isinstance(v, (int, float)) for v in values),
+):
+    fails("is_valid_call", "reject an argument that is missing")(valued(_fit))
+fails("is_valid_call", "accept a known tool with its arguments")(
+    valued(lambda values: all(is_text(value) and value for value in values))
+)
+
+
+@fails("is_valid_call", "reject a tool that isn't there")
+def the_name_without_its_spaces(name, arguments, tools):
+    return SOLUTIONS["is_valid_call"](name.strip(), arguments, tools)
 
 
 @fails("extract_answer", "find the one number, as it is written")
@@ -583,6 +756,42 @@ def without_its_sign(text):
 @fails("extract_answer", "find the one number, as it is written")
 def all_that_follows_the_mark(text):
     return text.rpartition("Answer:")[2].strip() or None
+
+
+def stated(find, said=lambda text: text.rpartition("Answer:")[2], key=Fraction):
+    """extract_answer with one thing changed: what is found, where, what is the same."""
+
+    def extract(text):
+        found = find(said(text))
+        return found[0] if len(set(map(key, found))) == 1 else None
+
+    return extract
+
+
+SIGNED = re.compile(r"-?\d+(?:\.\d+)?")
+
+
+def words_that_are_floats(text):
+    words = [word.strip(".,") for word in text.split()]
+    return [word for word in words if re.fullmatch(NUMBER_OR_WORD, word)]
+
+
+# What float() takes.
+NUMBER_OR_WORD = r"(?i)[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?|[-+]?(inf|infinity|nan)"
+_one = "find the one number, as it is written"
+_several = "find no answer where there is no number, or several"
+_behind = 'read only what follows the last "Answer:"'
+for _must, _extract in (
+    (_one, stated(re.compile(r"-?\d+(?:\.\d\d?)?").findall)),
+    (_one, stated(words_that_are_floats, key=str)),
+    (_several, stated(re.compile(r"-?[\d.]*\d").findall, key=str)),
+    (_several, stated(SIGNED.findall, key=lambda number: abs(float(number)))),
+    (_behind, stated(SIGNED.findall, lambda t: t.rpartition("Answer:")[2] or t)),
+    (_behind, stated(SIGNED.findall, lambda t: re.split("(?i)answer:", t)[-1])),
+    (_behind, stated(SIGNED.findall, lambda t: t.rpartition("Answer")[2])),
+    (_behind, stated(SIGNED.findall, lambda t: re.split("Answer:(.*)", t)[-2:][0])),
+):
+    fails("extract_answer", _must)(_extract)
 
 
 @fails("extract_answer", "find no answer where there is no number, or several")
@@ -613,6 +822,11 @@ def behind_the_first_mark(text):
 def counted_as_often_as_said(text):
     found = SIGNED.findall(text.rpartition("Answer:")[2])
     return found[0] if len(found) == 1 else None
+
+
+fails("extract_answer", "take a number that is said twice as one")(
+    stated(SIGNED.findall, key=str)
+)
 
 
 @fails("extract_answer", "give text or None")
@@ -657,6 +871,30 @@ def never_below_zero(is_right, calls, invalid):
 @fails("reward", "charge each further call the same")
 def at_most_five_are_charged(is_right, calls, invalid):
     return SOLUTIONS["reward"](is_right, min(calls, 5), min(invalid, 5))
+
+
+def bounded(least=-math.inf, calls_at_most=1000, invalid_at_most=1000):
+    """reward with a floor, or with at most so many calls of each kind charged."""
+
+    def reward(is_right, calls, invalid):
+        told = is_right, min(calls, calls_at_most), min(invalid, invalid_at_most)
+        total, parts = SOLUTIONS["reward"](*told)
+        return max(total, least), parts
+
+    return reward
+
+
+for _reward in (
+    bounded(least=-0.5),
+    bounded(least=-1.0),
+    bounded(calls_at_most=12),
+    bounded(invalid_at_most=7),
+    lambda is_right, calls, invalid: (
+        SOLUTIONS["reward"](is_right, calls, invalid)[0],
+        SOLUTIONS["reward"](is_right, min(calls, 5), min(invalid, 5))[1],
+    ),
+):
+    fails("reward", "charge each further call the same")(_reward)
 
 
 # ------------------------------------------------------------------ chapter 02
@@ -725,6 +963,12 @@ def mean_less_reward(rewards):
     return [-advantage for advantage in grpo(rewards)]
 
 
+@fails("group_advantages", "be largest for the best episode")
+def never_above_two(rewards):
+    found = SOLUTIONS["group_advantages"](rewards)
+    return [min(max(advantage, -2.0), 2.0) for advantage in found]
+
+
 @fails("group_advantages", "be 0.0 where all rewards are equal")
 def divided_by_zero(rewards):
     return grpo(rewards)
@@ -735,10 +979,25 @@ def noise_made_loud(rewards):
     return grpo(rewards) if len(set(rewards)) > 1 else [0.0] * len(rewards)
 
 
-def if_they_differ(rewards):
-    """grpo, and 0.0 for rewards that are equal up to rounding."""
-    equal = max(rewards) - min(rewards) < 1e-9
-    return [0.0] * len(rewards) if equal else grpo(rewards)
+def unless(equal):
+    """grpo, and 0.0 where ``equal`` says so of the rewards."""
+    return lambda rewards: [0.0] * len(rewards) if equal(rewards) else grpo(rewards)
+
+
+def spread(rewards):
+    return max(rewards) - min(rewards)
+
+
+for _equal in (
+    lambda rewards: spread(rewards) < 5e-3,
+    lambda rewards: spread(rewards) < 1e-15,
+    lambda rewards: statistics.stdev(rewards) < 1e-3,
+):
+    fails("group_advantages", "be 0.0 where all rewards are equal")(unless(_equal))
+
+
+# grpo, and 0.0 for rewards that are equal up to rounding.
+if_they_differ = unless(lambda rewards: spread(rewards) < 1e-9)
 
 
 @fails("group_advantages", "leave an unscored episode out")
@@ -820,12 +1079,20 @@ def one_group_for_all(rewards, groups):
     return [max(rewards) - min(rewards) >= 1e-9] * len(rewards)
 
 
-fails("keep_informative", "leave out a group whose rewards are all equal")(
-    differs(lambda mine: any(reward > 0 for reward in mine))
+fails("keep_informative", "leave out a group whose rewards are all equal")(differs(any))
+fails("keep_informative", "keep a group whose rewards differ, as a whole")(
+    differs(lambda mine: mine[0] != mine[-1])
 )
-fails("keep_informative", "take rounding for no difference")(
-    differs(lambda mine: len(set(mine)) > 1)
+fails("keep_informative", "keep a group whose rewards differ, as a whole")(
+    differs(lambda mine: spread(mine) >= 1e-9 and sum(mine) > 0)
 )
+for _differ in (
+    lambda mine: len(set(mine)) > 1,
+    lambda mine: spread(mine) > 1e-5,
+    lambda mine: spread(mine) > 1e-12,
+    lambda mine: len({round(reward, 4) for reward in mine}) > 1,
+):
+    fails("keep_informative", "take rounding for no difference")(differs(_differ))
 fails("keep_informative", "take an unscored episode for no difference")(
     differs(
         lambda mine: max(r or 0.0 for r in mine) - min(r or 0.0 for r in mine) > 1e-9
@@ -861,6 +1128,12 @@ def a_pair_as_good_as_any(success, size):
     return 2 * success * (1 - success) if size > 1 else 0.0
 
 
+@fails("informative_share", "be the share found by listing every outcome")
+def sure_above_eight(success, size):
+    sure = size > 8 and 0 < success < 1
+    return 1.0 if sure else SOLUTIONS["informative_share"](success, size)
+
+
 def ppo(ratio, advantage, low, high, better=min):
     clipped = min(max(ratio, 1 - low), 1 + high)
     return -better(ratio * advantage, clipped * advantage)
@@ -883,6 +1156,9 @@ fails("clipped_loss", "stop where the step has gone far enough")(
 fails("clipped_loss", "stop where the step has gone far enough")(
     with_slope(lambda ratio, a, low, high: -ratio * a)
 )
+fails("clipped_loss", "stop where the step has gone far enough")(
+    with_slope(lambda ratio, a, low, high: ppo(ratio, a, 0.2, 0.28))
+)
 fails("clipped_loss", "never hold back a step that goes back")(
     with_slope(lambda ratio, a, low, high: -min(max(ratio, 1 - low), 1 + high) * a)
 )
@@ -897,6 +1173,18 @@ def slope_that_never_stops(ratio, advantage, low, high):
 def slope_by_the_log_prob(ratio, advantage, low, high):
     loss, slope = SOLUTIONS["clipped_loss"](ratio, advantage, low, high)
     return loss, slope * ratio
+
+
+@fails("clipped_loss", "give the slope of its own loss")
+def slope_with_low_on_both_sides(ratio, advantage, low, high):
+    _, slope = SOLUTIONS["clipped_loss"](ratio, advantage, low, low)
+    return ppo(ratio, advantage, low, high), slope
+
+
+@fails("clipped_loss", "give the slope of its own loss")
+def slope_within_the_usual_range(ratio, advantage, low, high):
+    _, slope = SOLUTIONS["clipped_loss"](ratio, advantage, 0.2, 0.2)
+    return ppo(ratio, advantage, low, high), slope
 
 
 @fails("k3", "be 0 for equal log-probs and never negative")
@@ -918,6 +1206,13 @@ def k2(logprob, ref_logprob):
 @fails("k3", "have the KL as its mean")
 def with_the_sign_turned(logprob, ref_logprob):
     return SOLUTIONS["k3"](ref_logprob, logprob)
+
+
+for _most in (2.0, 5.0):
+    fails("k3", "have the KL as its mean")(
+        lambda p, q, most=_most: SOLUTIONS["k3"](min(max(p - q, -most), most), 0.0)
+    )
+fails("k3", "have the KL as its mean")(lambda p, q: min(SOLUTIONS["k3"](p, q), 10.0))
 
 
 def weights(lengths, rule):
@@ -959,12 +1254,28 @@ def anything_else_is_a_batch_mean(lengths, rule):
     return weights(lengths, rule if rule in known else "batch_mean")
 
 
+@fails("aggregation_weights", "refuse a rule that it does not know")
+def whatever_begins_with_batch(lengths, rule):
+    return weights(lengths, "batch_mean" if rule.startswith("batch") else rule)
+
+
+@fails("aggregation_weights", "refuse a rule that it does not know")
+def whatever_ends_in_sum(lengths, rule):
+    return weights(lengths, "episode_sum" if rule.endswith("sum") else rule)
+
+
+@fails("aggregation_weights", "refuse a rule that it does not know")
+def a_constant_too(lengths, rule):
+    return weights(lengths, "episode_sum" if rule == "constant" else rule)
+
+
 def turned(**switches):
     """A convention that differs from the solution in these switches."""
     return lambda: SOLUTIONS["trainer_convention"]().but(**switches)
 
 
 _no_such = "turn only switches that there are"
+_elsewhere = "leave all other switches as in COURSE"
 for _switches, _must in (
     ({"kl_wieght": 0.04}, _no_such),
     ({"kl_place": "none"}, _no_such),  # with a weight
@@ -987,6 +1298,24 @@ for _switches, _must in (
     ({"kl_weight": 0.4}, "charge the KL as the trainer does"),
     ({"kl_estimator": "k2"}, "charge the KL as the trainer does"),
     ({"ratio": "sequence"}, "charge the KL as the trainer does"),
+    ({"baseline": "batch_mean"}, "compare a group as the trainer's first line"),
+    ({"std": "batch"}, "compare a group as the trainer's first line"),
+    (
+        {"baseline": "batch_mean", "std": "batch"},
+        "compare a group as the trainer's first line",
+    ),
+    ({"group_of_one": "raw"}, "compare a group as the trainer's first line"),
+    ({"group_of_one": "refuse"}, "compare a group as the trainer's first line"),
+    ({"whiten": True}, _elsewhere),
+    ({"returns": "to_go"}, _elsewhere),
+    ({"groups": "solved"}, _elsewhere),
+    ({"groups": "informative"}, _elsewhere),
+    ({"unscored": "zero"}, _elsewhere),
+    ({"unscored": "refuse"}, _elsewhere),
+    ({"dual_clip": 10.0}, _elsewhere),
+    ({"kl_clamp": 10.0}, _elsewhere),
+    ({"kl_log_ratio_clamp": 10.0}, _elsewhere),
+    ({"kl_ratio": True}, "charge the KL as the trainer does"),
 ):
     fails("trainer_convention", _must)(turned(**_switches))
 
@@ -1030,11 +1359,7 @@ def piecewise(ratio, advantage, low, high):
 RIGHT: dict[str, Callable[..., Any]] = {
     "exact_return": lambda p, q: 0.5 * (2 * p + 6 * (1 - p) * q),
     "softmax": lambda logits: tuple(1 / sum(exps(logits, z)) for z in logits),
-    "log_prob": lambda logits, a: (
-        -math.log(sum(exps(logits, logits[a])))
-        if max(logits) - logits[a] < 500
-        else logits[a] - max(logits)
-    ),
+    "log_prob": lambda logits, a: logits[a] - functools.reduce(log_of_sum, logits),
     "score": lambda logits, action: [
         (a == action) - math.exp(SOLUTIONS["log_prob"](logits, a))
         for a in range(len(logits))
@@ -1067,15 +1392,21 @@ RIGHT: dict[str, Callable[..., Any]] = {
     ),
     "trainer_convention": lambda: VERL.but(
         ddof=0,
+        group_of_one="zero",
+        unscored="left_out",
         clip_high=0.28,
         dual_clip=None,
-        mean_epsilon=0.0,
         kl_place="loss",
         kl_weight=0.04,
         kl_clamp=None,
         kl_log_ratio_clamp=None,
     ),
 }
+
+
+def log_of_sum(a, b):
+    """log(exp(a) + exp(b))"""
+    return max(a, b) + math.log1p(math.exp(-abs(a - b)))
 
 
 def exps(logits, less):
@@ -1089,6 +1420,74 @@ def entries(paragraphs):
     """What a statement explains: arguments, returns, rules by name, errors."""
     text = "\n".join(paragraphs)
     return re.findall(r'(?m)^ *(?:(\w+|"\w+") {3,}|(Raises \w+)|(- ))', text)
+
+
+def statement(function):
+    """(English paragraphs, Chinese ones, examples) of what a learner reads."""
+    said, _, example = inspect.getdoc(function).partition(">>> ")
+    parts = said.strip().split("\n\n")
+    chinese = [part for part in parts if HAN.search(part)]
+    return [part for part in parts if part not in chinese], chinese, example
+
+
+_NUMBER = r"(?<![\w.])\d+(?:\.\d+)?(?:e-?\d+)?"
+_NAME = r'"[!#-~]+"|\w+_\w+|\w+=\w+|\w+\[[^\]]*\]|\b[a-z]+\.[a-z]+\b|\bG\b'
+CODE = re.compile(rf"{_NAME}|{_NUMBER}", re.ASCII)
+_ARGUMENTS = {
+    name for one in SOLUTIONS.values() for name in inspect.signature(one).parameters
+}
+_TERM = rf"(?:[A-Za-z]|\d+(?:\.\d+)?|\w+_\w+|{'|'.join(sorted(_ARGUMENTS))})\b"
+FORMULA = re.compile(rf"(?<![\w.])(?=({_TERM} ?(?:[-+*/<]|<=) ?{_TERM}))", re.ASCII)
+
+
+def code_in(text):
+    """How often each number, name of code and pair in a formula occurs in a text."""
+    text = re.sub("[\u201c\u201d]", '"', text)
+    return Counter(CODE.findall(text)) + Counter(FORMULA.findall(text))
+
+
+TRAINERS = ("reward", "logprob", "old_logprob", "ref_logprob", "mask")
+
+
+class Vector(list):
+    """As much of an array as the trainer's code needs."""
+
+    def mean(self):
+        return math.fsum(self) / len(self)
+
+    def std(self, unbiased):
+        squares = math.fsum((x - self.mean()) ** 2 for x in self)
+        return math.sqrt(squares / (len(self) - unbiased))
+
+    def sum(self):
+        return math.fsum(self)
+
+    def __neg__(self):
+        return Vector(-x for x in self)
+
+
+def by_item(function):
+    """A function of numbers, for vectors of them, or numbers among vectors."""
+
+    def of_vectors(*values):
+        count = max(len(value) for value in values if isinstance(value, Vector))
+        rows = [v if isinstance(v, Vector) else [v] * count for v in values]
+        return Vector(function(*column) for column in zip(*rows))
+
+    return of_vectors
+
+
+for _name in ("add", "sub", "mul", "truediv"):
+    _by_item = by_item(getattr(operator, _name))
+    setattr(Vector, f"__{_name}__", _by_item)
+    setattr(Vector, f"__r{_name}__", lambda a, b, do=_by_item: do(b, a))
+Vector.__iadd__ = Vector.__add__
+VECTORS = {
+    "exp": by_item(math.exp),
+    "min": by_item(min),
+    "clip": by_item(lambda x, low, high: min(max(x, low), high)),
+    "clamp": by_item(lambda x, low, high: min(max(x, low), high)),
+}
 
 
 class Solutions(unittest.TestCase):
@@ -1114,10 +1513,7 @@ class Solutions(unittest.TestCase):
 
     def test_a_statement_is_in_both_languages_with_the_same_entries(self):
         for name, function in functions(FOLDER).items():
-            statement, _, example = inspect.getdoc(function).partition(">>> ")
-            english, chinese = [], []
-            for part in statement.strip().split("\n\n"):
-                (chinese if HAN.search(part) else english).append(part)
+            english, chinese, example = statement(function)
             self.assertTrue(english and chinese, name)
             self.assertTrue(HAN.search(chinese[0].split("\n")[0]), name)
             self.assertEqual(*map(entries, (english, chinese)), name)
@@ -1127,6 +1523,36 @@ class Solutions(unittest.TestCase):
             self.assertNotRegex(text, rf"{HAN.pattern}[,;:?!()]", name)
             glued = rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
             self.assertNotRegex(text, glued, name)
+
+    def test_a_statement_has_the_same_numbers_and_code_in_both_languages(self):
+        for name, function in functions(FOLDER).items():
+            english, chinese, _ = statement(function)
+            said, told = "\n".join(english), "\n".join(chinese)
+            if "在上面" in told or "上面的图" in told:  # a formula stands there once
+                english = [part for part in english if not part.startswith("    ")]
+            self.assertFalse(code_in("\n".join(english)) - code_in(told), name)
+            self.assertFalse(code_in(told) - code_in(said), name)
+
+    def test_the_trainers_code_is_what_an_answer_is_compared_with(self):
+        english, _, _ = statement(functions(FOLDER)["trainer_convention"])
+        (code,) = (part for part in english if part.startswith("    "))
+        code = inspect.cleandoc(f"\n{code}").replace("return", "value =")
+        new, mask = [-3.0, -1.5, -0.1, -1.0], [0, 1, 1, 1]
+        ref, golden = [-1.5, -0.2, -1.5, -1.0], [0.9, 0.0, 0.7, 0.0]
+        for rewards, last in (
+            (golden, -1.5),
+            (golden, -40.0),  # so far apart that the ratio's logarithm is held
+            ([0.3, 0.1 + 0.2, 0.3, 0.3], -1.5),
+        ):
+            old = [-1.0, -2.0, -0.5, last]
+            given = dict(zip(TRAINERS, map(Vector, (rewards, new, old, ref, mask))))
+            found = {**VECTORS, **given}
+            exec(code, found)
+            expected = chapter_02.trainers_advantages(rewards)
+            self.assertEqual(list(found["advantage"]), expected)
+            arrays = ([row] for row in (new, old, ref, expected, mask))
+            value = chapter_02.trainers_loss(*arrays)
+            self.assertAlmostEqual(found["value"] / value, 1.0)
 
     def test_a_file_says_how_it_is_graded_in_both_languages(self):
         for path in sorted(FOLDER.glob("chapter_*.py")):
@@ -1206,11 +1632,11 @@ class Judging(unittest.TestCase):
         endless.append(endless)
         for value, said in (
             (None, "None"),
-            ([math.nan, 1.0], "[nan, 1]"),
+            ([math.nan, 1.0], "[nan, 1.0]"),
             (itertools.count(), "count(0)"),
-            (endless, "<list>"),
+            (endless, "[[...]]"),
             (Odd(), "<Odd>"),
-            ({1.0: "x"}, "{1: 'x'}"),
+            ({1.0: "x"}, "{1.0: 'x'}"),
             ("y" * 999, "'yyyy"),
             ([0] * 999, "[0, 0, "),
         ):
@@ -1255,8 +1681,93 @@ class Judging(unittest.TestCase):
         problem = self.problem("k3", lambda a, b: 1e-8 * (a == b))
         self.assertEqual((problem.expected, problem.got), ("0", "1e-08"))
         nearly = self.problem("log_prob", lambda row, a: math.log(1 / len(row)) + 1e-8)
-        self.assertEqual(nearly.expected, "-0.693147 (log(1/2))")
-        self.assertRegex(nearly.got, r"^-0\.6931471[0-9]+$")
+        self.assertEqual(nearly.expected, f"{math.log(1 / 2)} (log(1/2))")
+        self.assertEqual(nearly.got, f"{math.log(1 / 2) + 1e-8}")
+
+    def test_what_looks_the_same_is_told_with_all_its_digits(self):
+        self.assertEqual(apart(-1.8000000000001, -1.8), ("-1.8000000000001", "-1.8"))
+        self.assertEqual(
+            apart([1.0, -0.0], [1.00000001, 0]), ("[1.0, 0.0]", "[1.00000001, 0]")
+        )
+        self.assertEqual(apart((1 / 3,), (0.5,)), ("(0.333333,)", "(0.5,)"))
+
+    def test_a_tiny_error_is_seen_in_what_is_told(self):
+        def moved(value):
+            if isinstance(value, float):
+                return value + math.copysign(3e-8, value)
+            if isinstance(value, (list, tuple)):
+                return type(value)(map(moved, value))
+            if isinstance(value, dict):
+                return {key: moved(one) for key, one in value.items()}
+            return value
+
+        number = re.compile(r"-?\d[\d.]*(?:e-?\d+)?")
+        graded = set()
+        for name in set(EXERCISES) - {"decode_arguments", "extract_answer"}:
+            for start in range(len(EXERCISES[name].properties)):
+                one = EXERCISES[name].properties[start]
+                exercise = dataclasses.replace(EXERCISES[name], properties=[one])
+                function = SOLUTIONS[name]
+                result = judge(exercise, lambda *told, f=function: moved(f(*told)))
+                if result.status == FAILED:
+                    graded.add(name)
+                    told, said = result.problem.got, result.problem.expected
+                    if said[0] in "[({":
+                        self.assertFalse(said.startswith(told), said)
+                    else:
+                        last = number.findall(told.partition(", in ")[0])[-1]
+                        self.assertNotIn(
+                            last, number.findall(said.split(" (")[0]), told
+                        )
+        self.assertGreater(len(graded), 12)
+
+    def test_a_value_of_another_kind_does_not_look_like_the_right_one(self):
+        for name, value, told in (
+            ("pick", 0.0, "0.0"),
+            ("pick", True, "True"),
+            ("loss_mask", [0.0, 1.0], "[0.0, 1.0]"),
+            ("extract_answer", 7, "7"),
+        ):
+            self.assertEqual(self.problem(name, lambda *_, v=value: v).got, told)
+
+        class Foreign:  # a number or a truth of a library, printed as Python's are
+            def __repr__(self):
+                return "0"
+
+        mine = [Foreign()]
+        problem = self.problem("pick", lambda *_: mine[0])
+        self.assertEqual(
+            (problem.expected[:2], problem.got), ("0 ", "0, of the type Foreign")
+        )
+        exercise = EXERCISES["keep_informative"]
+        mine = [type("Flag", (), {"__repr__": lambda self: "True"})() for _ in range(3)]
+        problem = judge(exercise, lambda *_: mine).problem
+        self.assertEqual(problem.got, "[True, True, True], of the type list of Flag")
+
+    def test_whatever_is_raised_is_told(self):
+        class Mute(BaseException):
+            __str__ = None
+
+        for error in (KeyboardInterrupt, GeneratorExit, SystemExit, Mute):
+
+            def softmax(logits, error=error):
+                raise error
+
+            self.assertRegex(
+                self.problem("softmax", softmax).got, rf"^{error.__name__} in line \d+$"
+            )
+
+        class Heavy(float):
+            def __add__(self, *others):
+                raise KeyboardInterrupt
+
+            __repr__ = __add__
+
+        problem = self.problem(
+            "leave_one_out", lambda rewards: [Heavy()] * len(rewards)
+        )
+        self.assertRegex(problem.got, "^what can't be used: KeyboardInterrupt")
+        self.assertEqual(self.problem("softmax", lambda _: Heavy()).got, "<Heavy>")
 
     def test_a_function_of_another_make_is_graded_too(self):
         made = functools.partial(lambda extra, logits: softmax(logits), None)
@@ -1319,10 +1830,10 @@ class Texts(unittest.TestCase):
             names = [(where, name[language]) for where, name, _ in self.properties()]
             self.assertEqual(len(names), len(set(names)))
 
-    def test_numbers_and_names_in_code_are_the_same_in_both(self):
-        for where, name, _ in self.properties():
-            words = [set(re.findall(r"\d[\d.]*|\w+_\w+", t)) for t in name.values()]
-            self.assertEqual(*words, where)
+    def test_numbers_names_in_code_and_formulas_are_the_same_in_both(self):
+        for where, *texts in self.properties():
+            for text in texts:
+                self.assertEqual(*map(code_in, text.values()), where)
 
     def test_the_mean_that_the_hint_calls_k2_is_the_one_that_is_told(self):
         problem = judge(EXERCISES["k3"], k2).problem
@@ -1417,6 +1928,7 @@ def reinforce_step(logits, episodes, rate):
             push(new, state, action, back)
     return new
 """
+MADE = "score = lambda logits, action:"
 SAND = {
     "exact_return": None,
     "softmax": None,  # not yet
@@ -1427,6 +1939,9 @@ SAND = {
     "mean_estimate": "score",
     "reinforce_step": "score",  # and returns_to_go, which comes later
 }
+
+
+COMMAND = (sys.executable, "-m", "agentic_rl")
 
 
 class Command(InFolder):
@@ -1491,7 +2006,8 @@ class Command(InFolder):
             ("raise SystemExit\n", "SystemExit in line 1"),
             ("while True:\n    pass\n", "nothing within 1 s, at line [12]"),
             ("import os\nos._exit(0)\n", "the end of the process, with status 0"),
-            ("raise KeyboardInterrupt", "the end of the process, with status"),
+            ("raise KeyboardInterrupt", "KeyboardInterrupt in line 1\n"),
+            ("raise GeneratorExit", "GeneratorExit in line 1\n"),
         ):
             done = command("check", self.file(text), "--seconds", 1)
             self.assertEqual((done.status, done.err), (1, ""), text)
@@ -1567,6 +2083,75 @@ class Command(InFolder):
             said = check.UNREADABLE[language]
             self.assertRegex(out, rf"(?m)^ {{10}}{said}SyntaxError in line 1")
 
+    def test_a_file_that_is_not_utf_8_is_to_be_saved_as_such(self):
+        path = self.folder / "chapter_00.py"
+        path.write_bytes("x = 1\ny = 2\nz = 3  # \u7b54\u6848\n".encode("gbk"))
+        for language, said in NO_TEXT.items():
+            out, _ = self.page(path, "--language", language)
+            told = check.UNREADABLE[language] + said.format(3)
+            self.assertIn(f"{'':10}{told}\n", out)
+        (file,) = json.loads(command("check", path, "--json").out)["files"]
+        self.assertEqual(file["unreadable"], NO_TEXT["en"].format(3))
+
+    def test_a_file_may_write_what_it_likes_where_it_runs(self):
+        writes = (
+            "for name in ('told', 'asked', 'alarm'):\n    open(name, 'w').write('x')\n"
+        )
+        right = "def exact_return(p, q):\n    return p + (1 - p) * q * 3\n"
+        path = self.file(f"{writes}{right}")
+        self.assertEqual(self.results(path)[1]["exact_return"]["status"], DONE)
+        # On purpose, in the place of the results: the process has ended, and no more.
+        for written in ("x", '{"uses": {"softmax": 1}}'):
+            ends = f"open('../told', 'w').write({written!r})\nimport os\nos._exit(3)\n"
+            done = command("check", self.file(f"{right}{ends}"))
+            self.assertEqual((done.status, done.err), (1, ""), written)
+            self.assertIn("the end of the process, with status 3", done.out)
+
+    def test_results_are_read_up_to_one_that_cannot_be(self):
+        text = {"en": "x", "zh": "x"}
+        failed = [text, "x", "x", "x", text]
+        names = ["softmax", "score", "pick"]
+        good = [["softmax", DONE, None, ""], ["score", FAILED, failed, ""]]
+        found = list(results_in([*good, ["pick", NOT_YET, None, ""]], names))
+        self.assertEqual([one.status for one in found], [DONE, FAILED, NOT_YET])
+        for bad in (
+            *([], 1, None, {}, "pick", ["pick"], ["score", DONE, None, ""]),
+            *(["pick", "well", None, ""], ["pick", FAILED, None, ""]),
+            ["pick", FAILED, [{"en": "x"}, *failed[1:]], ""],
+            *(["pick", FAILED, [1, *failed[1:]], ""], ["pick", DONE, failed, ""]),
+            *(["pick", FAILED, failed, 1], [["pick"], DONE, None, ""]),
+        ):
+            self.assertEqual(list(results_in([*good, bad, bad], names)), found[:2], bad)
+        told = f"{json.dumps(good)}\n[[\n{json.dumps(good)}\n"
+        self.assertEqual(list(understood(told)), [good])
+        self.assertEqual(list(understood("[" * 9999)), [])
+
+    @unittest.skipUnless(hasattr(os, "killpg"), "no process groups")
+    def test_nothing_that_a_file_has_started_is_left_behind(self):
+        beat = "import time\nwhile True:\n    open({0!r}, 'a').write('x')\n    time.sleep(0.01)"
+        starts = (
+            "import os, subprocess, sys, time\n"
+            "subprocess.Popen([sys.executable, '-c', {1!r}])\n"
+            "while not os.path.exists({0!r}):\n    time.sleep(0.01)\n"
+        )
+        for number, (end, status) in enumerate(
+            (("os._exit(0)", 1), ("time.sleep(60)", 1), ("time.sleep(60)", 143))
+        ):
+            heart = str(self.folder / f"heart{number}")
+            path = self.file(starts.format(heart, beat.format(heart)) + end)
+            if status == 143:
+                words = [*COMMAND, "check", path, "--seconds", "60"]
+                process = subprocess.Popen(list(map(str, words)), cwd=ROOT)
+                while not os.path.exists(heart):
+                    time.sleep(0.01)
+                process.terminate()
+                self.assertEqual(process.wait(10), status)
+            else:
+                self.assertEqual(command("check", path, "--seconds", 1).status, status)
+            beats = os.path.getsize(heart)
+            time.sleep(0.1)
+            self.assertEqual(os.path.getsize(heart), beats, end)
+
     def test_the_page_fits_in_eighty_columns_whatever_it_says(self):
         path = self.file(
             "def exact_return(p, q):\n    return ['\u7b54' * 300]\n"
@@ -1604,7 +2189,7 @@ class Command(InFolder):
 
 class Uses(unittest.TestCase):
     def test_itself_through_others_and_inside_of_functions(self):
-        found = uses(BUILT_ON_SAND.encode())
+        found = uses(BUILT_ON_SAND)
         self.assertEqual(
             found["mean_estimate"], ["log_prob", "pi", "score", "weighted"]
         )
@@ -1622,16 +2207,43 @@ class Uses(unittest.TestCase):
             "def k3(x): return x.score(score=1)",
         ):
             source = f"def score(): pass\n{text}\n"
-            self.assertEqual(uses(source.encode())["k3"], [], text)
+            self.assertEqual(uses(source)["k3"], [], text)
 
     def test_a_function_that_is_handed_on_and_functions_that_call_each_other(self):
         source = "def a(): return map(b, ())\ndef b(): return lambda: a()\n"
-        self.assertEqual(uses(source.encode()), {"a": ["a", "b"], "b": ["a", "b"]})
+        self.assertEqual(uses(source), {"a": ["a", "b"], "b": ["a", "b"]})
+
+    def test_a_lambda_goes_by_the_name_that_it_is_given(self):
+        source = "def a(x): return x\nb = lambda x: a(x)\nc: object = (\n lambda: b)\n"
+        source += "d = [lambda: c]\ne = 1\n"
+        found = uses(source)
+        self.assertEqual((found["b"], found["c"]), (["a"], ["a", "b"]))
+        self.assertNotIn("e", found)
+        sand = BUILT_ON_SAND.replace("def score(logits, action):\n    return", MADE)
+        self.assertEqual(
+            uses(sand)["mean_estimate"], uses(BUILT_ON_SAND)["mean_estimate"]
+        )
 
     def test_a_file_in_another_encoding(self):
-        source = "# coding: latin-1\ndef a(): '\u00e9'; b()\ndef b(): pass\n"
-        self.assertEqual(uses(source.encode("latin-1"))["a"], ["b"])
-        self.assertEqual(uses(b"\xef\xbb\xbfdef a(): a()")["a"], ["a"])
+        text = "a = '\u7b54'\n"
+        self.assertEqual(decoded(f"# coding: gbk\n{text}".encode("gbk"))[-8:], text)
+        self.assertEqual(decoded(b"\xef\xbb\xbf" + text.encode()), text)
+        for source, line in (
+            (f"# \u7b54\u6848\n{text}".encode("gbk"), 1),
+            (f"\n\n{text}".encode("gbk"), 3),
+            (b"# coding: ascii\n# caf\xe9", 2),
+            (text.encode("utf-16"), 1),
+        ):
+            with self.assertRaises(Unreadable) as raised:
+                decoded(source)
+            self.assertIn(f"line {line} is", raised.exception.args[0]["en"])
+        for source in (b"# coding: no-such\n", "# coding: ascii\n'\u7b54'".encode()):
+            with self.assertRaises((SyntaxError, UnicodeDecodeError)):
+                decoded(source)
+
+    def test_a_function_of_any_name(self):
+        source = "def unreadable(): return uses()\ndef uses(): pass\n"
+        self.assertEqual(uses(source), {"unreadable": ["uses"], "uses": []})
 
 
 class Files(InFolder):
@@ -1660,6 +2272,22 @@ class Files(InFolder):
         files = [path.name for path in check.found()]
         self.assertEqual(files, [f"chapter_{chapter}.py" for chapter in CHAPTERS])
 
+    def test_other_files_of_a_folder_are_left_alone(self):
+        for name in ("chapter_01.py", "chapter_notes.py", "chapter_1.py", "notes.py"):
+            (self.folder / name).write_text("")
+        names = [path.name for path in check.named(self.folder)]
+        self.assertEqual(names, ["chapter_01.py"])
+
+    def test_names_are_looked_at_before_anything_is_graded(self):
+        for name in ("chapter_00.py", "chapter_77.py"):
+            (self.folder / name).write_text("")
+        with mock.patch.object(check, "grade") as grade:
+            for option in ([], ["--json"]):
+                done = command("check", self.folder, *option)
+                self.assertEqual((done.status, done.out), (2, ""))
+                self.assertIn("chapter_77.py: expected a name with one of", done.err)
+        grade.assert_not_called()
+
     def test_a_name_with_the_chapter_somewhere_in_it(self):
         for name in ("chapter_01.py", "my_chapter_01_again.py"):
             self.assertEqual(check.chapter_of(Path(name)), "01")
@@ -1668,7 +2296,7 @@ class Files(InFolder):
         (self.folder / "answers.py").write_text("")
         for arguments, said in (
             ([self.folder / "none.py"], "none.py: No such file"),
-            ([self.folder], "expected files called chapter_*.py"),
+            ([self.folder], "expected files called chapter_NN.py"),
             ([self.folder / "answers.py"], "expected a name with one of chapter_00, "),
             ([FOLDER / "chapter_00.py", "--seconds", "0"], "at least 1"),
             ([FOLDER / "chapter_00.py", "--seconds", "3601"], "at most 3600"),

@@ -25,7 +25,8 @@ from agentic_rl.exercises import CHAPTERS
 from agentic_rl.exercises.grading import DONE, FAILED, NOT_YET, Result
 from agentic_rl.exercises.isolated import SECONDS, Grade, grade
 
-FOLDER, FILES = "exercises", "chapter_*.py"
+FOLDER, FILES = "exercises", "chapter_NN.py"
+PATTERN = "chapter_[0-9][0-9]*.py"
 COLOUR = {DONE: "green", NOT_YET: "yellow", FAILED: "red"}
 LABELS = {
     "en": ("it must", "asked", "expected", "came back", "hint", "first"),
@@ -42,10 +43,11 @@ UNREADABLE = {"en": "The file can't be run: ", "zh": "这个文件没法运行�
 def main(values: Values) -> int:
     """Grade the files; the exit status."""
     files = [file for name in values["operands"] for file in named(Path(name))]
+    answered = [(file, chapter_of(file)) for file in files or found()]
     grades, progress = [], Progress()
-    for file in files or found():
+    for file, chapter in answered:
         progress.show(f"grading {file.name}")
-        grades.append(grade(file, chapter_of(file), values["seconds"]))
+        grades.append(grade(file, chapter, values["seconds"]))
         progress.clear()
         if not values["json"]:
             print_grade(grades[-1], values["language"])
@@ -63,7 +65,7 @@ def main(values: Values) -> int:
 def named(path: Path) -> list[Path]:
     """The file, or the chapters in the folder. Raises FileError."""
     if path.is_dir():
-        files = sorted(path.glob(FILES))
+        files = sorted(path.glob(PATTERN))
         if not files:
             raise FileError(f"{path}: expected files called {FILES}")
         return files
@@ -76,7 +78,7 @@ def found() -> list[Path]:
     """The learner's files: in this folder or one above, or where the package stands."""
     package = Path(__file__).resolve().parents[2]
     for folder in (Path.cwd(), *Path.cwd().parents, package):
-        if files := sorted((folder / FOLDER).glob(FILES)):
+        if files := sorted((folder / FOLDER).glob(PATTERN)):
             return [shortest(file) for file in files]
     raise UsageError(f"expected FILE: there is no {FOLDER}/{FILES} here or above")
 
@@ -112,7 +114,7 @@ def print_grade(grade: Grade, language: str) -> None:
     """A heading, one line an exercise, and below it what is wrong."""
     print(render.heading(str(grade.path), count(grade.results)))
     if grade.unreadable:
-        said = f"{UNREADABLE[language]}{grade.unreadable}"
+        said = f"{UNREADABLE[language]}{grade.unreadable[language]}"
         print("\n".join(folded(f"{'':<10}", said)))
     about = {exercise.name: exercise.about for exercise in CHAPTERS[grade.chapter]}
     for result in grade.results:
@@ -160,7 +162,7 @@ def as_json(grades: Sequence[Grade], language: str) -> dict[str, Any]:
             {
                 "file": str(grade.path),
                 "chapter": grade.chapter,
-                "unreadable": grade.unreadable,
+                "unreadable": grade.unreadable and grade.unreadable[language],
                 "results": [_result(result, language) for result in grade.results],
             }
             for grade in grades

@@ -14,6 +14,7 @@ from agentic_rl.exercises.grading import (
     Exercise,
     Kind,
     Probe,
+    apart,
     close,
     slope,
 )
@@ -142,6 +143,7 @@ def softmax_sees_differences(softmax: Probe) -> None:
 )
 def softmax_does_not_overflow(softmax: Probe) -> None:
     softmax.gives([1.0, 0.0], [1000.0, 0.0], why="exp(-1000) rounds to 0")
+    softmax.gives([0.0, 1.0], [0.0, 1000.0], why="exp(-1000) rounds to 0")
     softmax.gives([0.5, 0.5], [-1000.0, -1000.0], why="equal logits")
     softmax.gives([1.0, 0.0], [1000.0, -1000.0], why="exp(-2000) rounds to 0")
 
@@ -185,6 +187,11 @@ def log_prob_stays_finite(log_prob: Probe) -> None:
     log_prob.gives(-1000.0, [0.0, -1000.0], 1, why="-1000 - log(1 + exp(-1000))")
     log_prob.gives(0.0, [1000.0, 0.0], 0, why="1000 - log(exp(1000) + 1)")
     log_prob.gives(-2000.0, [1000.0, -1000.0], 1, why="-1000 - 1000")
+    log_prob.gives(-740.0, [0.0, -740.0], 1, why="-740 - log(1 + exp(-740))")
+    for high in (0.0, 1000.0):
+        row, half = [high, high, -1000.0], math.log(1 / 2)
+        log_prob.gives(half, row, 0, why="log(1/2)")
+        log_prob.gives(half - high - 1000.0, row, 2, why=f"log(1/2) - 1000 - {high:g}")
 
 
 # ------------------------------------------------------------------ score
@@ -244,6 +251,7 @@ def score_is_a_slope(score: Probe) -> None:
 def score_does_not_overflow(score: Probe) -> None:
     score.gives([0.0, 0.0], [1000.0, 0.0], 0, why="pi is (1, 0): nothing to gain")
     score.gives([-1.0, 1.0], [1000.0, 0.0], 1, why="pi is (1, 0)")
+    score.gives([1.0, -1.0], [0.0, 1000.0], 0, why="pi is (0, 1)")
 
 
 # ------------------------------------------------------------------ pick
@@ -298,7 +306,8 @@ def pick_cuts_right(pick: Probe) -> None:
 def pick_always_picks(pick: Probe) -> None:
     draw = math.nextafter(1.0, 0.0)
     pick.gives(9, [0.1] * 10, draw, why="the last one with a share")
-    pick.gives(9, [*[0.1] * 10, 0.0], draw, why="the last one with a share")
+    for zeros in ([0.0], [0.0, 0.0]):
+        pick.gives(9, [*[0.1] * 10, *zeros], draw, why="the last one with a share")
 
 
 # ------------------------------------------------------------------ returns_to_go
@@ -322,6 +331,7 @@ def returns_look_ahead(returns_to_go: Probe) -> None:
     returns_to_go.gives([3.0, 3.0], [0.0, 3.0], why="0 + 3, and 3")
     returns_to_go.gives([6.0, 5.0, 3.0], [1.0, 2.0, 3.0], why="1 + 2 + 3, 2 + 3, and 3")
     returns_to_go.gives([0.5, -0.5, 0.5], [1.0, -1.0, 0.5])
+    returns_to_go.gives([1e-7, 1e-7], [0.0, 1e-7], why="small, and not 0")
 
 
 @RETURNS_TO_GO.must(
@@ -449,6 +459,23 @@ def reinforce_step_by_hand(reinforce_step: Probe) -> None:
 
 
 @REINFORCE_STEP.must(
+    "add up all steps of an episode, each with the return from that step on",
+    "把一个回合的每一步都加上，各用从这一步算起的回报",
+    en="A step gets its own reward and the later ones; what was paid before it is not its "
+    "doing. A state that is visited twice gets two terms, and a row of logits may have any "
+    "number of actions.",
+    zh="一步得到的是自己的奖励和后面的奖励；在它之前付的，不是它的功劳。"
+    "到过两次的状态有两项，一行 logit 里有几个动作都行。",
+)
+def reinforce_step_adds_up(reinforce_step: Probe) -> None:
+    uniform = {"s": [0.0] * 3, "t": [0.0] * 3}
+    played: Episode = [("s", 0, 1.0), ("s", 1, 0.0), ("t", 2, 3.0)]
+    expected = {"s": [0.5, 0.2, -0.7], "t": [-0.3, -0.3, 0.6]}
+    why = "action 0 of s: 0.3 * (4 * 2/3 - 3/3); action 2 of t: 0.3 * 3 * 2/3"
+    reinforce_step.gives(expected, uniform, [played], 0.3, why=why)
+
+
+@REINFORCE_STEP.must(
     "give back every state, and leave those alone where nobody was",
     "给出每一个状态，没人去过的保持原样",
     en="Begin with a copy of all logits, and add to it.",
@@ -481,11 +508,12 @@ def reinforce_step_climbs(reinforce_step: Probe) -> None:
         for place, rise in enumerate(slopes):
             mean = math.fsum(chance * row[place] for row, chance in rows)
             goal = logits[state][place] + rate * rise
+            wanted, told = apart(goal, mean)
             reinforce_step.require(
                 close(mean, goal, 1e-7),
-                f"a mean of {goal:.6g} as logit {place} of {state}, over batches of one "
+                f"a mean of {wanted} as logit {place} of {state}, over batches of one "
                 "episode, each weighed with its probability",
-                f"a mean of {mean:.6g}",
+                f"a mean of {told}",
             )
 
 

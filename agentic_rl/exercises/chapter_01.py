@@ -17,6 +17,7 @@ from agentic_rl.exercises.grading import (
     Exercise,
     Kind,
     Probe,
+    apart,
     close,
     is_tuple_of,
     shown,
@@ -108,9 +109,9 @@ NEXT_TOKEN = Exercise(
     CHAPTER,
     {"en": "shifted by one, and never misaligned", "zh": "错开一位，始终对齐"},
     Kind(
-        "three lists",
-        "三个列表",
-        is_tuple_of(*[lambda part: isinstance(part, (list, tuple))] * 3),
+        "three lists, the last one of 0s and 1s",
+        "三个列表，最后一个是整数 0 和 1 的列表",
+        is_tuple_of(*[lambda part: isinstance(part, (list, tuple))] * 2, MARKS.fits),
     ),
 )
 SHIFTED: tuple[tuple[list[str], list[int]], ...] = (
@@ -186,6 +187,7 @@ def place_reward_once(place_reward: Probe) -> None:
     place_reward.gives([0.0, 0.9], 0.9, [0, 1])
     place_reward.gives([0.0, 0.0, 0.0, 0.0, 0.7], 0.7, [0, 1, 1, 0, 1])
     place_reward.gives([0.0, -0.5], -0.5, [1, 1])
+    place_reward.gives([0.0, 0.0], 0.0, [0, 1], why="a reward of 0 is one too")
 
 
 @PLACE_REWARD.must(
@@ -205,7 +207,7 @@ def place_reward_before_the_padding(place_reward: Probe) -> None:
     "refuse an episode in which nothing is trained",
     "拒绝什么也不训练的回合",
     en="Returning zeros would lose the reward without a word. Raise ValueError.",
-    zh="返回一串 0，奖励就无声无息地丢了。raise ValueError。",
+    zh="返回全零的列表，奖励就无声无息地丢了。raise ValueError。",
 )
 def place_reward_refuses(place_reward: Probe) -> None:
     place_reward.refuses(0.9, [0, 0, 0], why="no token to put it on")
@@ -246,7 +248,7 @@ def episode_log_prob_is_a_sum(episode_log_prob: Probe) -> None:
     zh="那里可能有数：模型给工具的文本也能算出概率。该由掩码决定，不是看有没有 None。",
 )
 def episode_log_prob_is_masked(episode_log_prob: Probe) -> None:
-    for unread in (None, -7.0, 0.0):
+    for unread in (None, -7.0, 0.0, -math.inf):
         why = "only -1.5 and -0.5 are the policy's"
         logprobs = [unread, -1.5, unread, -0.5]
         episode_log_prob.gives(-2.0, logprobs, [0, 1, 0, 1], why=why)
@@ -308,12 +310,23 @@ def decode_reads_json(decode_arguments: Probe) -> None:
     "give None for text that is no JSON",
     "对不是 JSON 的文本给出 None",
     en="An empty object would be run as a call without arguments, and an exception would "
-    "end the episode. Neither is what the model wrote.",
-    zh="换成空对象，就会当作没有参数的调用去执行；抛异常，回合就断了。模型写的都不是这个。",
+    "end the episode. Neither is what the model wrote, and nor is a repaired text: hand the "
+    "whole text to json.loads, as it is.",
+    zh="换成空对象，就会当作没有参数的调用去执行；抛异常，回合就断了。模型写的都不是这个，"
+    "修补过的文本也不是：把整段文本原样交给 json.loads。",
 )
 def decode_refuses_broken_json(decode_arguments: Probe) -> None:
     for text in ('{"expression": "347', "", "calculator", "{'expression': '347'}"):
         decode_arguments.gives(None, text, why="this is not JSON")
+    for repairable in (
+        '{"a": "1"',
+        '{"a": "1",}',
+        '{"a": "1"} ok',
+        'call: {"a": "1"}',
+        '```json\n{"a": "1"}\n```',
+        '{"a": "1\n2"}',
+    ):
+        decode_arguments.gives(None, repairable, why="nothing is repaired")
 
 
 @DECODE_ARGUMENTS.must(
@@ -359,6 +372,7 @@ def valid_calls(is_valid_call: Probe) -> None:
         ("calculator", {"expression": "1 + 1"}),
         ("lookup", '{"item": "apple"}'),
         ("convert", {"unit": "kg", "amount": "3"}),
+        ("lookup", {"item": ""}),
         ("now", {}),
         ("now", "{}"),
     ):
@@ -372,7 +386,7 @@ def valid_calls(is_valid_call: Probe) -> None:
     zh="名字不存在时，tools[name] 会抛 KeyError。先问名字在不在 tools 里。",
 )
 def unknown_tools(is_valid_call: Probe) -> None:
-    for name in ("python", "", "Calculator"):
+    for name in ("python", "", "Calculator", " calculator"):
         why = "the tools are calculator, lookup, convert and now"
         is_valid_call.gives(False, name, {"expression": "1 + 1"}, TOOLS, why=why)
 
@@ -405,6 +419,9 @@ def wrong_arguments(is_valid_call: Probe) -> None:
         ("lookup", {"Item": "apple"}, "Item is unknown"),
         ("calculator", {"expression": 2}, "2 is no text"),
         ("lookup", '{"item": null}', "null is no text"),
+        ("lookup", {"item": ["x"]}, "a list is no text"),
+        ("convert", {"amount": "3", "unit": 5}, "5 is no text"),
+        ("convert", {"amount": 3, "unit": "kg"}, "3 is no text"),
     ):
         is_valid_call.gives(False, name, arguments, TOOLS, why=why)
 
@@ -427,8 +444,8 @@ EXTRACT_ANSWER = Exercise(
     zh="用一个模式去找：可以有负号，可以有小数部分。句末的句点不是小数点，后面得有数字才算。",
 )
 def extract_finds_the_number(extract_answer: Probe) -> None:
-    for number in ("7", "-5", "0.25", "29842"):
-        for text in (f"Answer: {number}", f"I guess {number}.", number):
+    for number in ("7", "-5", "0.25", "29842", "3.14159"):
+        for text in (f"Answer: {number}", f"I guess {number}.", f"({number})", number):
             extract_answer.gives(number, text)
 
 
@@ -442,6 +459,10 @@ def extract_finds_the_number(extract_answer: Probe) -> None:
 def extract_wants_one(extract_answer: Probe) -> None:
     for text in ("14, 15 or 16", "Answer: 15 or 16", "I don't know.", "", "Answer:"):
         extract_answer.gives(None, text)
+    extract_answer.gives(None, "Answer: 5 or -5", why="two numbers")
+    extract_answer.gives(None, "Answer: 7...8", why="two numbers")
+    extract_answer.gives(None, "Answer: 1e5", why="not one number")
+    extract_answer.gives(None, "Answer: infinity", why="no digits")
 
 
 @EXTRACT_ANSWER.must(
@@ -456,22 +477,33 @@ def extract_reads_behind_the_mark(extract_answer: Probe) -> None:
     extract_answer.gives("29842", "347 * 86 is 29842. Answer: 29842.")
     extract_answer.gives("7", "Answer: 5. No, wait. Answer: 7")
     extract_answer.gives(None, "6 * 7 is 42. Answer: unknown")
+    extract_answer.gives(None, "It is 5. Answer:", why="nothing follows")
+    extract_answer.gives(None, "Answer: 7\nor 8", why="both lines follow")
+    for text in ("I tried 5. answer: 7", "I tried 5. Answer 7"):
+        extract_answer.gives(
+            None, text, why='there is no "Answer:", so all of it counts'
+        )
 
 
 @EXTRACT_ANSWER.must(
     "take a number that is said twice as one",
     "把说了两遍的同一个数当作一个",
-    en="Several different numbers leave no answer; count them as a set.",
-    zh="几个不同的数才算没有答案；用集合来数。",
+    en="Several different numbers leave no answer; count them as a set. Of numbers and not "
+    "of texts: 7 and 7.0 are equal. Then give the text that came first.",
+    zh="几个不同的数才算没有答案；用集合来数。放进集合的是数，不是文本：7 和 7.0 相等。"
+    "给出的则是先写的那个文本。",
 )
 def extract_counts_different_numbers(extract_answer: Probe) -> None:
     extract_answer.gives("7", "7, yes, 7")
     extract_answer.gives("-2.5", "Answer: -2.5, that is -2.5")
+    extract_answer.gives("7", "Answer: 7, or 7.0", why="one number, as written first")
+    extract_answer.gives("0.50", "0.50 is 0.5", why="one number, as written first")
 
 
 # ------------------------------------------------------------------ reward
 
 PARTS = ("right", "calls", "invalid_calls")
+COSTS = (0.1, 0.2)
 REWARD = Exercise(
     "reward",
     CHAPTER,
@@ -494,7 +526,24 @@ def _pays(
     reward: Probe, expected: float, told: tuple[bool, int, int], why: str
 ) -> None:
     total, _ = reward(*told)
-    reward.require(close(total, expected), f"a total of {expected:g} ({why})", total)
+    wanted, got = apart(expected, total)
+    reward.require(close(total, expected), f"a total of {wanted} ({why})", got)
+
+
+def _breaks_down(reward: Probe, told: tuple[bool, int, int]) -> None:
+    """Require the three parts of a right answer's reward."""
+    total, parts = reward(*told)
+    reward.require(parts.keys() == set(PARTS), f"the parts {', '.join(PARTS)}", parts)
+    found = math.fsum(parts.values())
+    wanted, got = apart(total, found)
+    got = f"{shown(parts)}, which add up to {got}"
+    reward.require(close(found, total), f"parts that add up to {wanted}", got)
+    for part, cost, count in zip(PARTS[1:], COSTS, told[1:]):
+        wanted, got = apart(-cost * count * told[0], parts[part])
+        got = f"{part} {got}, in {shown(parts)}"
+        reward.require(
+            close(parts[part], -cost * count * told[0]), f"{part} {wanted}", got
+        )
 
 
 @REWARD.must(
@@ -522,19 +571,7 @@ def reward_of_right_answers(reward: Probe) -> None:
 )
 def reward_adds_up(reward: Probe) -> None:
     for told in ((True, 1, 0), (True, 0, 0), (True, 2, 3), (False, 0, 0)):
-        total, parts = reward(*told)
-        reward.require(
-            parts.keys() == set(PARTS), f"the parts {', '.join(PARTS)}", parts
-        )
-        found = math.fsum(parts.values())
-        told_parts = f"{shown(parts)}, which add up to {shown(found)}"
-        reward.require(
-            close(found, total), f"parts that add up to {shown(total)}", told_parts
-        )
-        bought = [parts["calls"], parts["invalid_calls"]]
-        costs = [told[0] * -0.1 * told[1], told[0] * -0.2 * told[2]]
-        expected = f"calls {shown(costs[0])}, invalid_calls {shown(costs[1])}"
-        reward.require(close(bought, costs), expected, parts)
+        _breaks_down(reward, told)
 
 
 @REWARD.must(
@@ -564,6 +601,10 @@ def reward_is_gated(reward: Probe) -> None:
 def reward_has_no_floor(reward: Probe) -> None:
     _pays(reward, -0.2, (True, 12, 0), "1 - 12 * 0.1")
     _pays(reward, -0.4, (True, 0, 7), "1 - 7 * 0.2")
+    _pays(reward, -2.0, (True, 30, 0), "1 - 30 * 0.1")
+    _pays(reward, -3.0, (True, 0, 20), "1 - 20 * 0.2")
+    for told in ((True, 30, 0), (True, 0, 20)):
+        _breaks_down(reward, told)
 
 
 EXERCISES = (

@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any
+from collections.abc import Sequence
 
 from agentic_rl.advantage import group_advantages as by_convention
-from agentic_rl.conventions import Convention
+from agentic_rl.conventions import COURSE, SWITCHES, Convention
 from agentic_rl.exercises.grading import (
     NUMBER,
     NUMBERS,
@@ -16,6 +16,7 @@ from agentic_rl.exercises.grading import (
     Exercise,
     Kind,
     Probe,
+    apart,
     close,
     is_tuple_of,
     shown,
@@ -34,6 +35,9 @@ GROUPS = (
     [0.2, 0.4, 0.4, 0.9, 1.0],
 )
 ROUNDED = [0.3, 0.1 + 0.2, 0.3]  # the second is 0.30000000000000004
+ONE_OF_16 = [1.0, *[0.0] * 15]
+BARELY = [0.0, 1e-8]  # they differ
+TOO_LITTLE = [0.5, 0.5 + 1e-10]  # they don't
 
 
 def mean(values: list[float]) -> float:
@@ -73,10 +77,14 @@ def leave_one_out_leaves_out(leave_one_out: Probe) -> None:
     for rewards in GROUPS:
         before = leave_one_out(rewards)
         after = leave_one_out([rewards[0] + 1.0, *rewards[1:]])
-        goal = [before[0] + 1.0] if before else []
-        why = f"1 more than for {rewards}"
-        expected = f"a first advantage of {shown(goal)[1:-1]} ({why})"
-        leave_one_out.require(close(after[:1], goal), expected, after)
+        leave_one_out.require(
+            len(after) == len(rewards), f"{len(rewards)} numbers", after
+        )
+        goal, why = before[0] + 1.0, f"1 more than for {rewards}"
+        wanted, told = apart(goal, after[0])
+        expected = f"a first advantage of {wanted} ({why})"
+        told = f"{told}, in {shown(after)}"
+        leave_one_out.require(close(after[0], goal), expected, told)
 
 
 @LEAVE_ONE_OUT.must(
@@ -139,8 +147,9 @@ def advantages_have_unit_spread(group_advantages: Probe) -> None:
             len(found) == len(rewards), f"{len(rewards)} numbers", found
         )
         std = sample_std(found)
-        told = f"{shown(found)}, whose std is {std:.6g}"
-        group_advantages.require(close(std, 1.0), "a sample std of 1", told)
+        wanted, told = apart(1.0, std)
+        told = f"{shown(found)}, whose std is {told}"
+        group_advantages.require(close(std, 1.0), f"a sample std of {wanted}", told)
 
 
 @GROUP_ADVANTAGES.must(
@@ -156,7 +165,7 @@ def advantages_of_the_golden_group(group_advantages: Probe) -> None:
     group_advantages.gives(
         expected, GOLDEN, why="0.5 / 0.4690 and so on; the mean is 0.4"
     )
-    for rewards in GROUPS:
+    for rewards in (*GROUPS, ONE_OF_16):
         group_advantages.gives(scaled(rewards), rewards)
 
 
@@ -169,8 +178,9 @@ def advantages_of_the_golden_group(group_advantages: Probe) -> None:
     "噪声就跟答对一样响。拿差距跟 1e-9 比。",
 )
 def equal_rewards_compare_nothing(group_advantages: Probe) -> None:
-    for rewards in ([1.0, 1.0, 1.0], [0.0, 0.0], [0.7] * 3, ROUNDED):
+    for rewards in ([1.0, 1.0, 1.0], [0.0, 0.0], [0.7] * 3, ROUNDED, TOO_LITTLE):
         group_advantages.gives([0.0] * len(rewards), rewards, why="nothing to compare")
+    group_advantages.gives(scaled(BARELY), BARELY, why="they differ by more than 1e-9")
 
 
 @GROUP_ADVANTAGES.must(
@@ -274,7 +284,8 @@ KEEP_INFORMATIVE = Exercise(
     zh="要问的是整组，不是单个回合。正好等于均值的回合优势是 0，但它所在的组仍有东西可学。",
 )
 def differing_groups_stay(keep_informative: Probe) -> None:
-    keep_informative.gives([True] * 3, [0.0, 0.5, 1.0], ["a"] * 3)
+    for rewards in ([0.0, 0.5, 1.0], [1.0, 0.0, 1.0], [-0.5, 0.0]):
+        keep_informative.gives([True] * len(rewards), rewards, ["a"] * len(rewards))
     mixed = ["a", "b", "a", "b"]
     keep_informative.gives([True] * 4, [1.0, 0.5, 0.0, 1.0], mixed)
 
@@ -304,9 +315,9 @@ def equal_groups_go(keep_informative: Probe) -> None:
 )
 def rounding_is_no_difference(keep_informative: Probe) -> None:
     keep_informative.gives([False] * 3, ROUNDED, ["a"] * 3)
-    keep_informative.gives(
-        [True] * 2, [1.0, 1.0001], ["a"] * 2, why="a real difference"
-    )
+    keep_informative.gives([False] * 2, TOO_LITTLE, ["a"] * 2, why="less than 1e-9")
+    for rewards in ([1.0, 1.0001], BARELY):
+        keep_informative.gives([True] * 2, rewards, ["a"] * 2, why="a real difference")
 
 
 @KEEP_INFORMATIVE.must(
@@ -378,6 +389,13 @@ def share_by_enumeration(informative_share: Probe) -> None:
         )
         why = f"the sum over {2**size - 2} of {2**size} outcomes"
         informative_share.gives(expected, success, size, why=why)
+    for success, size in itertools.product((0.01, 0.05, 0.9), (16, 64)):
+        expected = math.fsum(
+            math.comb(size, won) * success**won * (1 - success) ** (size - won)
+            for won in range(1, size)
+        )
+        why = f"the sum over 1 to {size - 1} right ones"
+        informative_share.gives(expected, success, size, why=why)
 
 
 # ------------------------------------------------------------------ clipped_loss
@@ -399,9 +417,8 @@ CLIPPED_LOSS = Exercise(
 
 def _loss(clipped_loss: Probe, expected: float, *told: float, why: str) -> None:
     found, _ = clipped_loss(*told)
-    clipped_loss.require(
-        close(found, expected), f"a loss of {expected:g} ({why})", found
-    )
+    wanted, got = apart(expected, found)
+    clipped_loss.require(close(found, expected), f"a loss of {wanted} ({why})", got)
 
 
 @CLIPPED_LOSS.must(
@@ -429,6 +446,8 @@ def loss_far_enough(clipped_loss: Probe) -> None:
         _loss(clipped_loss, -2.56, ratio, 2.0, 0.2, 0.28, why="-(1 + 0.28) * 2")
     for ratio in (0.7, 0.1, 0.0):
         _loss(clipped_loss, 1.6, ratio, -2.0, 0.2, 0.28, why="-(1 - 0.2) * -2")
+    _loss(clipped_loss, -1.5, 2.0, 1.0, 0.1, 0.5, why="-(1 + 0.5) * 1")
+    _loss(clipped_loss, 0.9, 0.5, -1.0, 0.1, 0.5, why="-(1 - 0.1) * -1")
 
 
 @CLIPPED_LOSS.must(
@@ -450,18 +469,24 @@ def loss_going_back(clipped_loss: Probe) -> None:
     zh="乘积随比率变动的地方是 -A，裁剪住不动的地方是 0。",
 )
 def slope_of_the_loss(clipped_loss: Probe) -> None:
-    for ratio, advantage in itertools.product((0.5, 0.9, 1.1, 1.5), (2.0, -1.0)):
+    ratios = (0.5, 0.85, 0.95, 1.05, 1.24, 1.3, 1.5)  # none at a corner
+    for (low, high), ratio, advantage in itertools.product(
+        ((0.2, 0.28), (0.1, 0.2)), ratios, (2.0, -1.0)
+    ):
 
-        def loss(moved: float, advantage: float = advantage) -> float:
-            found: float = clipped_loss(moved, advantage, 0.2, 0.2)[0]
+        def loss(
+            moved: float, told: tuple[float, ...] = (advantage, low, high)
+        ) -> float:
+            found: float = clipped_loss(moved, *told)[0]
             return found
 
         expected = slope(loss, ratio)
-        _, found = clipped_loss(ratio, advantage, 0.2, 0.2)
+        _, found = clipped_loss(ratio, advantage, low, high)
+        wanted, told = apart(expected, found)
         clipped_loss.require(
             close(found, expected, 1e-6),
-            f"a slope of {expected:.6g} (the finite difference of the loss)",
-            found,
+            f"a slope of {wanted} (the finite difference of the loss)",
+            told,
         )
 
 
@@ -506,14 +531,16 @@ def k3_averages_to_the_kl(k3: Probe) -> None:
         ([0.8, 0.2], [0.5, 0.5]),
         ([0.5, 0.5], [0.8, 0.2]),
         ([0.6, 0.3, 0.1], [0.2, 0.2, 0.6]),
+        ([0.9999, 0.0001], [0.0001, 0.9999]),
     ):
         pairs = [(p, math.log(p), math.log(q)) for p, q in zip(policy, reference)]
         found = math.fsum(p * k3(logp, logq) for p, logp, logq in pairs)
         expected = math.fsum(p * (logp - logq) for p, logp, logq in pairs)
+        wanted, told = apart(expected, found)
         k3.require(
             close(found, expected),
-            f"a mean of {expected:.6g} over {policy}, the KL to {reference}",
-            f"a mean of {found:.6g}",
+            f"a mean of {wanted} over {policy}, the KL to {reference}",
+            f"a mean of {told}",
         )
 
 
@@ -546,10 +573,11 @@ def weights_of_a_constant(aggregation_weights: Probe) -> None:
         for rule in RULES:
             weights = aggregation_weights(lengths, rule)
             found = math.fsum(w * n for w, n in zip(weights, lengths))
+            wanted, told = apart(totals[rule], found)
             aggregation_weights.require(
                 len(weights) == len(lengths) and close(found, totals[rule]),
-                f"a loss of {totals[rule]:g} if each token's is 1",
-                f"{shown(weights)}, which makes {found:.6g}",
+                f"a loss of {wanted} if each token's is 1",
+                f"{shown(weights)}, which makes {told}",
             )
 
 
@@ -594,7 +622,7 @@ def empty_episodes_count(aggregation_weights: Probe) -> None:
     zh="规则名写错了，不该悄悄变成另一条。raise ValueError。",
 )
 def unknown_rules_are_refused(aggregation_weights: Probe) -> None:
-    for rule in ("token_mean", "", "Batch_mean"):
+    for rule in ("token_mean", "", "Batch_mean", "batch_sum", "constant", "episode"):
         aggregation_weights.refuses([2, 8], rule, why="there is no such rule")
 
 
@@ -627,13 +655,16 @@ def convention_is_one(trainer_convention: Probe) -> None:
     "compare a group as the trainer's first line does",
     "像训练器的第一行那样比较一组",
     en="unbiased=False divides the squares by G: ddof. What is added to the std stands at "
-    "the end of the line: std_epsilon.",
-    zh="unbiased=False 表示平方和除以 G：ddof。加在 std 上的数写在这一行末尾：std_epsilon。",
+    "the end of the line: std_epsilon. Mean and std are those of the group, and a group of "
+    "one gets 0 / 1e-6.",
+    zh="unbiased=False 表示平方和除以 G：ddof。加在 std 上的数写在这一行末尾：std_epsilon。"
+    "均值和 std 都是这一组的；一组只有一个时，得到的是 0 / 1e-6。",
 )
 def convention_of_the_advantage(trainer_convention: Probe) -> None:
     rule = trainer_convention()
     for rewards in GROUPS:
         _compares(trainer_convention, rule, rewards)
+    _compares(trainer_convention, rule, GOLDEN, [5.0, 5.5, 5.5], [0.7])
 
 
 @TRAINER_CONVENTION.must(
@@ -649,21 +680,28 @@ def convention_of_equal_rewards(trainer_convention: Probe) -> None:
     _compares(trainer_convention, trainer_convention(), ROUNDED, within=1e-15)
 
 
+def trainers_advantages(rewards: list[float]) -> list[float]:
+    """The first line of the code in the exercise."""
+    squares = [(reward - mean(rewards)) ** 2 for reward in rewards]
+    scale = math.sqrt(mean(squares)) + 1e-6
+    return [(reward - mean(rewards)) / scale for reward in rewards]
+
+
 def _compares(
     trainer_convention: Probe,
     rule: Convention,
-    rewards: list[float],
+    *groups: list[float],
     within: float = 1e-9,
 ) -> None:
     """Require the advantages that the first line of the trainer's code gives."""
-    squares = [(reward - mean(rewards)) ** 2 for reward in rewards]
-    scale = math.sqrt(mean(squares)) + 1e-6
-    expected = [(reward - mean(rewards)) / scale for reward in rewards]
-    found = by_convention(rewards, [0] * len(rewards), rule)
+    rewards = list(itertools.chain(*groups))
+    names = [name for name, group in enumerate(groups) for _ in group]
+    expected = list(itertools.chain(*map(trainers_advantages, groups)))
+    found = by_convention(rewards, names, rule)
+    wanted, told = apart(expected, found)
+    batch = f"rewards {rewards}" if len(groups) == 1 else f"groups {[*groups]}"
     trainer_convention.require(
-        close(found, expected, within),
-        f"{shown(expected)} for rewards {rewards}",
-        found,
+        close(found, expected, within), f"{wanted} for {batch}", told
     )
 
 
@@ -680,21 +718,32 @@ def _compares(
 def convention_of_the_ratio(trainer_convention: Probe) -> None:
     rule = trainer_convention()
     for ratio, advantage in itertools.product((0.5, 0.79, 1.25, 1.5, 9.0), (1.0, -2.0)):
-        clipped = min(max(ratio, 0.8), 1.28)
-        expected = -min(ratio * advantage, clipped * advantage)
+        expected = trainers_clipped_loss(ratio, advantage)
         found, _ = clip_by_convention(ratio, advantage, rule)
+        wanted, told = apart(expected, found)
         trainer_convention.require(
             close(found, expected),
-            f"a loss of {expected:.6g} at ratio {ratio}, advantage {advantage}",
-            found,
+            f"a loss of {wanted} at ratio {ratio}, advantage {advantage}",
+            told,
         )
     for gap in (30.0, -30.0):
         (found,) = ratios_of([gap], [0.0], rule).values
         trainer_convention.require(
-            close(found, math.exp(math.copysign(20, gap))),
+            close(found, trainers_ratio(gap)),
             f"exp({math.copysign(20, gap):g}) as the ratio of log-probs {gap:g} apart",
             found,
         )
+
+
+def trainers_ratio(gap: float) -> float:
+    """The second line, of log-probs that lie so far apart."""
+    return math.exp(min(max(gap, -20.0), 20.0))
+
+
+def trainers_clipped_loss(ratio: float, advantage: float) -> float:
+    """The third line."""
+    clipped = min(max(ratio, 0.8), 1.28)
+    return -min(ratio * advantage, clipped * advantage)
 
 
 @TRAINER_CONVENTION.must(
@@ -710,10 +759,11 @@ def convention_of_the_aggregation(trainer_convention: Probe) -> None:
         rule.unit == "token", "one loss a token", f"one loss a {rule.unit}"
     )
     found = row_weights([[0, 1, 1], [1, 1, 1, 1, 1, 1]], rule)
+    wanted, told = apart([0.125, 0.125], found)
     trainer_convention.require(
         close(found, [0.125, 0.125]),
-        "a weight of 1/8 a token where episodes have 2 and 6",
-        found,
+        f"weights of 1/8 a token, {wanted}, where episodes have 2 and 6",
+        told,
     )
 
 
@@ -721,9 +771,9 @@ def convention_of_the_aggregation(trainer_convention: Probe) -> None:
     "charge the KL as the trainer does, and lose what it loses in all",
     "像训练器那样计入 KL，整个损失也跟它的一样",
     en="exp(-d) + d - 1 is k3. It is added to the loss, with the weight 0.04: kl_place, "
-    "kl_weight, kl_estimator. Everything else should be as in COURSE.",
+    "kl_weight, kl_estimator. Nothing is multiplied with it but the weight.",
     zh="exp(-d) + d - 1 就是 k3，加在损失里，权重 0.04：kl_place、kl_weight、kl_estimator。"
-    "其余都和 COURSE 一样。",
+    "除了权重，什么也不乘。",
 )
 def convention_of_the_whole_loss(trainer_convention: Probe) -> None:
     rule = trainer_convention()
@@ -731,27 +781,52 @@ def convention_of_the_whole_loss(trainer_convention: Probe) -> None:
     new = [[-3.0, -1.5], [-0.6, -2.0, -1.5]]
     ref, advantages = [[-1.0, -1.8], [-0.5, -0.5, -2.0]], [[1.0] * 2, [-2.0] * 3]
     loss = policy_loss(new, old, advantages, rule, mask, ref)
-    expected = _trainers_loss(new, old, ref, advantages, mask)
+    expected = trainers_loss(new, old, ref, advantages, mask)
+    wanted, told = apart(expected, loss.value)
     trainer_convention.require(
         close(loss.value, expected),
-        f"a loss of {expected:.6g} for log-probs {new}, sampled with {old}, "
+        f"a loss of {wanted} for log-probs {new}, sampled with {old}, "
         f"reference {ref}, advantages 1 and -2, mask {mask}",
-        loss.value,
+        told,
     )
 
 
-def _trainers_loss(*arrays: Any) -> float:
-    """The code in the exercise, without its arrays."""
+def trainers_loss(*arrays: Sequence[Sequence[float]]) -> float:
+    """The code in the exercise behind its first line, one token after the other."""
     tokens = [[*zip(*rows)] for rows in zip(*arrays)]
     total, count = 0.0, 0
     for logprob, old, ref, advantage, mark in itertools.chain(*tokens):
         if mark:
-            ratio, d = math.exp(logprob - old), logprob - ref
-            clipped = min(max(ratio, 0.8), 1.28)
-            total -= min(ratio * advantage, clipped * advantage)
+            d = logprob - ref
+            total += trainers_clipped_loss(trainers_ratio(logprob - old), advantage)
             total += 0.04 * (math.exp(-d) + d - 1)
             count += 1
     return total / count
+
+
+# What some line decides otherwise than COURSE, and what a mean over all tokens ignores.
+DECIDED = (
+    *("ddof", "std_epsilon", "zero_spread", "clip_high", "unit", "aggregation"),
+    *("kl_place", "kl_weight"),
+)
+IDLE = ("max_length", "mean_epsilon", "empty_rows")
+
+
+@TRAINER_CONVENTION.must(
+    "leave all other switches as in COURSE",
+    "其余的开关都跟 COURSE 一样",
+    en="No line of the trainer's code decides this one. Don't start from a framework's "
+    "preset: it has bounds, filters and special cases of its own.",
+    zh="训练器的代码里没有哪一行决定它。不要从某个框架的预设出发："
+    "那里有它自己的上下限、筛选和特例。",
+)
+def convention_of_the_rest(trainer_convention: Probe) -> None:
+    rule = trainer_convention()
+    for switch in SWITCHES:
+        if switch not in (*DECIDED, *IDLE):
+            wanted, got = getattr(COURSE, switch), getattr(rule, switch)
+            expected = f"{switch}={wanted!r}, as no line decides it"
+            trainer_convention.require(wanted == got, expected, f"{switch}={got!r}")
 
 
 EXERCISES = (

@@ -13,7 +13,7 @@ import copy
 import inspect
 import math
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -181,19 +181,18 @@ class Probe:
         self, expected: Any, *arguments: Any, why: str = "", within: float = 1e-9
     ) -> None:
         """Raise Wrong unless the function gives this, floats up to a tolerance."""
-        wanted = shown(expected) + (f" ({why})" if why else "")
-        got = self._ask(arguments, wanted)
+        because = f" ({why})" if why else ""
+        got = self._ask(arguments, shown(expected) + because)
         if not close(got, expected, within):
-            told = shown(got)
-            if told == shown(expected):  # they differ beyond the digits that are shown
-                told = excerpt(got)
-            raise Wrong(self.given, wanted, told, None)
+            wanted, told = apart(expected, got)
+            raise Wrong(self.given, wanted + because, told, None)
 
     def sums_to(self, total: float, got: list[float]) -> None:
         """Raise Wrong unless what the last call gave adds up to this."""
         found = math.fsum(got)
-        told = f"{shown(got)}, which adds up to {shown(found)}"
-        self.require(close(found, total), f"a sum of {total:g}", told)
+        wanted, told = apart(total, found)
+        told = f"{shown(got)}, which adds up to {told}"
+        self.require(close(found, total), f"a sum of {wanted}", told)
 
     def refuses(self, *arguments: Any, why: str) -> None:
         """Raise Wrong unless the function raises ValueError."""
@@ -213,20 +212,23 @@ class Probe:
             raise Wrong(self.given, expected, told, None)
 
     def _ask(self, arguments: tuple[Any, ...], wanted: str) -> Any:
-        self.given = f"{self.exercise.name}({', '.join(map(_typed, arguments))})"
+        self.given = f"{self.exercise.name}({', '.join(map(typed, arguments))})"
         self.watch(self.given)
         handed = copy.deepcopy(arguments)
         try:
             got = self.function(*handed)
         except NotImplementedError:
             raise NotYet from None
-        except (Exception, SystemExit) as error:
+        except BaseException as error:  # SystemExit, KeyboardInterrupt: whatever it is
             told = described(error, self.file)
             raise Wrong(self.given, wanted, told, None) from error
         if not self.exercise.gives.fits(got):
             # The first answer of all: something is wrong with the function as a whole.
             general = None if self.answered else kind(self.exercise.gives)
-            raise Wrong(self.given, wanted, shown(got), general)
+            told = typed(got)
+            if wanted.startswith(told):  # they look alike
+                told += f", of the type {types(got)}"
+            raise Wrong(self.given, wanted, told, general)
         self.answered = True
         if handed != arguments:
             expected = f"the arguments as they were: {shown(list(arguments))}"
@@ -272,7 +274,7 @@ def judge(
             name, hint = wrong.problem or (one.name, one.hint)
             problem = Problem(name, wrong.given, wrong.expected, wrong.got, hint)
             return Result(exercise.name, FAILED, problem)
-        except Exception as error:  # an answer that the check itself could not use
+        except BaseException as error:  # an answer that the check could not use
             told = f"what can't be used: {described(error, probe.file)}"
             expected = exercise.gives.name
             problem = Problem(one.name, probe.given, expected, told, one.hint)
@@ -302,35 +304,58 @@ def close(got: Any, expected: Any, within: float = 1e-9) -> bool:
     return type(got) is type(expected) and bool(got == expected)
 
 
+def apart(expected: Any, got: Any) -> tuple[str, str]:
+    """Both as they are told: with all digits where six of them look the same."""
+    wanted, told = shown(expected), shown(got)
+    if wanted != told:
+        return wanted, told
+    return _text(expected, _in_full), _text(got, _in_full)
+
+
 def shown(value: Any) -> str:
     """A value as it is told: floats with six digits, and never endless."""
+    return _text(value, _shown)
+
+
+def typed(value: Any) -> str:
+    """A value as it would be typed."""
+    return _text(value, repr)
+
+
+def types(value: Any) -> str:
+    """The name of a value's type, and, of a list, those of its items."""
+    name = type(value).__name__
+    if isinstance(value, (list, tuple)):
+        name += f" of {', '.join(sorted({type(item).__name__ for item in value}))}"
+    return name
+
+
+def _text(value: Any, write: Callable[[Any], str]) -> str:
     try:
-        text = _shown(value)
-    except Exception:  # a value of the learner's own that can't be printed
+        text = write(value)
+    except BaseException:  # a value of the learner's own that can't be printed
         text = f"<{type(value).__name__}>"
-    return _cut(text)
-
-
-def _typed(argument: Any) -> str:
-    """An argument of ours as it would be typed."""
-    return _cut(repr(argument))
-
-
-def _cut(text: str) -> str:
     return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
 
 
-def _shown(value: Any) -> str:
+def _shown(value: Any, digits: str = ".6g") -> str:
+    def inside(values: Iterable[Any]) -> str:
+        return ", ".join(_shown(one, digits) for one in values)
+
     if type(value) is float:
-        return f"{value + 0.0:.6g}"  # adding 0.0 turns -0.0 into 0.0
+        return format(value + 0.0, digits)  # adding 0.0 turns -0.0 into 0.0
     if type(value) is list:
-        return f"[{', '.join(map(_shown, value))}]"
+        return f"[{inside(value)}]"
     if type(value) is tuple:
-        return f"({', '.join(map(_shown, value))}{',' * (len(value) == 1)})"
+        return f"({inside(value)}{',' * (len(value) == 1)})"
     if type(value) is dict:
-        pairs = (f"{_shown(key)}: {_shown(item)}" for key, item in value.items())
+        pairs = (f"{inside([key])}: {inside([item])}" for key, item in value.items())
         return f"{{{', '.join(pairs)}}}"
     return excerpt(value)
+
+
+def _in_full(value: Any) -> str:
+    return _shown(value, "")
 
 
 def described(error: BaseException, file: str) -> str:
@@ -340,7 +365,7 @@ def described(error: BaseException, file: str) -> str:
     where = f" in line {lines[-1]}" if lines else ""
     try:
         text = " ".join(str(error).split())
-    except Exception:  # an exception of the learner's own
+    except BaseException:  # an exception of the learner's own
         text = ""
     return f"{type(error).__name__}{where}" + (f": {text:.200}" if text else "")
 

@@ -2,7 +2,8 @@
 
 Whatever the file does, to end, to hang, to print, to run out of memory, happens there. The
 process writes one line of JSON for each exercise that it has graded; if it ends before the
-last one, the exercise it was at has failed, and a new process goes on behind it.
+last one, the exercise it was at has failed, and a new process goes on behind it. What the
+file itself has started ends with the process, where a system has process groups.
 
 A function that uses a wrong one is wrong as well, for a reason that its own hints don't
 know. The source says who uses whom, so the verdict can say what to mend first.
@@ -11,14 +12,18 @@ know. The source says who uses whom, so the verdict can say what to mend first.
 
 from __future__ import annotations
 
+import ast
 import faulthandler
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from importlib.util import decode_source
 from pathlib import Path
 from symtable import SymbolTable, symtable
@@ -27,11 +32,14 @@ from typing import Any, NamedTuple
 
 from agentic_rl.exercises import CHAPTERS
 from agentic_rl.exercises.grading import (
+    DONE,
     FAILED,
+    NOT_YET,
     Exercise,
     General,
     Problem,
     Result,
+    Text,
     Watch,
     described,
     judge,
@@ -44,6 +52,7 @@ LABEL = "<answers>"  # the name of the file in tracebacks
 MODULE = "answers"  # the name of the module that the file becomes
 # What the process writes: results; the call that it is at; where it was when time was up.
 WRITTEN = ("told", "asked", "alarm")
+HERE = "here"  # the folder beside them that the file runs in
 
 ENDS = General(
     {"en": "come to an end", "zh": "有结束的时候"},
@@ -61,6 +70,10 @@ LIVES = General(
         "zh": "Python 进程在这里整个没了。不要去结束它，也不要写没有出口的递归。",
     },
 )
+NO_TEXT = {
+    "en": "line {} is not UTF-8. Save the file as UTF-8.",
+    "zh": "第 {} 行不是 UTF-8。把文件另存为 UTF-8。",
+}
 MISSING = General(
     {"en": "be there", "zh": "存在"},
     {
@@ -76,7 +89,11 @@ class Grade(NamedTuple):
     path: Path
     chapter: str
     results: tuple[Result, ...]
-    unreadable: str | None = None
+    unreadable: Text | None = None
+
+
+class Unreadable(Exception):
+    """A file that can't be run; the argument says why, in both languages."""
 
 
 Uses = dict[str, list[str]]  # function -> the names of the file that it uses
@@ -91,34 +108,31 @@ class Ended(NamedTuple):
     status: int
 
 
+class Told(NamedTuple):
+    """What a process wrote, as far as it is what ``_serve`` writes, and how it ended."""
+
+    uses: Uses
+    results: list[Result]
+    ended: Ended
+
+
 def grade(path: Path, chapter: str, seconds: int = SECONDS) -> Grade:
     """Grade a file of answers to the exercises of a chapter."""
     exercises = CHAPTERS[chapter]
     results: list[Result] = []
     used: Uses = {}
     while len(results) < len(exercises):
-        told, ended = _run(path, chapter, len(results), seconds)
-        if not told:
-            return _unreadable(path, chapter, _said(ended, seconds))
-        if isinstance(told[0], str):
-            return _unreadable(path, chapter, told[0])
-        used = told[0]
-        results += map(_result, told[1:])
+        try:
+            told = _run(path, chapter, len(results), seconds)
+        except Unreadable as reason:
+            failed = [Result(exercise.name, FAILED) for exercise in exercises]
+            return Grade(path, chapter, tuple(failed), reason.args[0])
+        used = told.uses
+        results += told.results
         if len(results) < len(exercises):
-            problem = _cut_short(exercises[len(results)], ended, seconds)
+            problem = _cut_short(exercises[len(results)], told.ended, seconds)
             results.append(Result(exercises[len(results)].name, FAILED, problem))
     return Grade(path, chapter, tuple(blamed(results, used)))
-
-
-def _unreadable(path: Path, chapter: str, reason: str) -> Grade:
-    failed = [Result(exercise.name, FAILED) for exercise in CHAPTERS[chapter]]
-    return Grade(path, chapter, tuple(failed), reason)
-
-
-def _result(record: Any) -> Result:
-    """The result that ``_serve`` wrote down."""
-    name, status, problem, _ = record
-    return Result(name, status, problem and Problem(*problem))
 
 
 def _cut_short(exercise: Exercise, ended: Ended, seconds: int) -> Problem:
@@ -148,11 +162,27 @@ def blamed(results: Iterable[Result], used: Uses) -> Iterator[Result]:
 # ------------------------------------------------------------------ who uses whom
 
 
-def uses(source: bytes) -> Uses:
+def uses(text: str) -> Uses:
     """What each function of a file uses of the file, itself or through others."""
-    tables = symtable(decode_source(source), LABEL, "exec").get_children()
-    direct = {table.get_name(): _globals(table) for table in tables}
+    lambdas = _lambdas(ast.parse(text))
+    direct: dict[str, set[str]] = {}
+    for table in symtable(text, LABEL, "exec").get_children():
+        name = table.get_name()
+        if name == "lambda":
+            name = lambdas.get(table.get_lineno(), name)
+        direct[name] = _globals(table)
     return {name: _reached(name, direct) for name in direct}
+
+
+def _lambdas(tree: ast.Module) -> dict[int, str]:
+    """line -> the name that is given to the lambda there: name = lambda ..."""
+    found = {}
+    for node in tree.body:
+        if isinstance(node, (ast.Assign, ast.AnnAssign)):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            if isinstance(node.value, ast.Lambda) and isinstance(targets[0], ast.Name):
+                found[node.value.lineno] = targets[0].id
+    return found
 
 
 def _globals(table: SymbolTable) -> set[str]:
@@ -174,24 +204,14 @@ def _reached(name: str, direct: dict[str, set[str]]) -> list[str]:
 # ------------------------------------------------------------------ on this side
 
 
-def _run(path: Path, chapter: str, first: int, seconds: int) -> tuple[list[Any], Ended]:
-    """(what the process wrote, how it ended), from the exercise with this number on."""
+def _run(path: Path, chapter: str, first: int, seconds: int) -> Told:
+    """What the process did, from the exercise with this number on. Raises Unreadable."""
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:
+        Path(folder, HERE).mkdir()
         words = [str(path.resolve()), chapter, str(first), str(seconds)]
         command = [sys.executable, "-B", "-X", "utf8", "-m", __name__, *words]
         limit = seconds * (len(CHAPTERS[chapter]) + 2) + 60  # should its own alarm fail
-        try:
-            status = subprocess.run(
-                command,
-                cwd=folder,
-                env=_environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                timeout=limit,
-            ).returncode
-        except subprocess.TimeoutExpired:
-            status = None
+        status = _status(command, Path(folder, HERE), limit)
         told, asked, trace = (_read(Path(folder, name)) for name in WRITTEN)
     main_thread = trace.rpartition("Thread 0x")[2]  # it comes last
     line = re.search(rf'File "{LABEL}", line (\d+)', main_thread)
@@ -201,8 +221,95 @@ def _run(path: Path, chapter: str, first: int, seconds: int) -> tuple[list[Any],
         line=line[1] if line else "",
         status=status or 0,
     )
-    whole = [line for line in told.splitlines(True) if line.endswith("\n")]
-    return [json.loads(line) for line in whole], ended
+    start, *records = [*understood(told)] or [None]
+    match start:
+        case {"uses": dict(used)} if all(
+            isinstance(one, list) for one in used.values()
+        ):
+            names = [exercise.name for exercise in CHAPTERS[chapter][first:]]
+            return Told(used, list(results_in(records, names)), ended)
+        case {"unreadable": {"en": str(), "zh": str()} as reason}:
+            raise Unreadable(reason)
+    said = _said(ended, seconds)
+    raise Unreadable({"en": said, "zh": said})
+
+
+def _status(command: list[str], folder: Path, limit: int) -> int | None:
+    """Run a command to its end, and end what it has started; None if it took too long."""
+    with _leaving_in_order():
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            env=_environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,  # nothing on Windows
+        )
+        try:
+            return process.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if hasattr(os, "killpg"):
+                with suppress(ProcessLookupError, PermissionError):  # none is left
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()  # nothing if it has ended
+            process.wait()
+
+
+@contextmanager
+def _leaving_in_order() -> Iterator[None]:
+    """A signal that would end us at once raises SystemExit: ``finally`` gets its turn."""
+
+    def leave(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    changed = []
+    if threading.current_thread() is threading.main_thread():
+        for name in ("SIGTERM", "SIGHUP"):
+            number = getattr(signal, name, None)
+            if number and signal.getsignal(number) == signal.SIG_DFL:
+                signal.signal(number, leave)
+                changed.append(number)
+    try:
+        yield
+    finally:
+        for number in changed:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def understood(told: str) -> Iterator[Any]:
+    """The lines of JSON, up to one that is none: the file may have written there too."""
+    for line in told.splitlines(True):
+        try:
+            yield json.loads(line)
+        except (ValueError, RecursionError):
+            return
+
+
+def results_in(records: Iterable[Any], names: Iterable[str]) -> Iterator[Result]:
+    """The results of these exercises, up to a record that ``_serve`` can't have written."""
+    for record, name in zip(records, names):
+        match record:
+            case [one, str(status), None, ""] if status in (DONE, NOT_YET):
+                result = Result(one, status)
+            case [
+                one,
+                status,
+                [dict(), str(), str(), str(), dict()] as problem,
+                "",
+            ] if status == FAILED and all(map(_is_text, (problem[0], problem[4]))):
+                result = Result(one, FAILED, Problem(*problem))
+            case _:
+                return
+        if one != name:
+            return
+        yield result
+
+
+def _is_text(value: dict[Any, Any]) -> bool:
+    return all(isinstance(value.get(language), str) for language in ("en", "zh"))
 
 
 def _environment() -> dict[str, str]:
@@ -214,8 +321,11 @@ def _environment() -> dict[str, str]:
 
 
 def _read(path: Path) -> str:
-    """The text of a file, "" if it isn't there."""
-    return path.read_text("utf-8", errors="replace") if path.exists() else ""
+    """The text of a file, "" if it can't be read."""
+    try:
+        return path.read_text("utf-8", errors="replace")
+    except OSError:
+        return ""
 
 
 # ------------------------------------------------------------------ on the other side
@@ -224,10 +334,11 @@ def _read(path: Path) -> str:
 def _serve(path: str, chapter: str, first: str, seconds: str) -> None:
     """Load the file, grade from the exercise with this number on, write lines."""
     _limit_memory()
+    above = Path.cwd().parent  # out of the way of what the file writes
     with (
-        open(WRITTEN[0], "w", encoding="utf-8") as told,
-        open(WRITTEN[1], "w", encoding="utf-8") as asked,
-        open(WRITTEN[2], "w", encoding="utf-8") as alarm,
+        open(above / WRITTEN[0], "w", encoding="utf-8") as told,
+        open(above / WRITTEN[1], "w", encoding="utf-8") as asked,
+        open(above / WRITTEN[2], "w", encoding="utf-8") as alarm,
     ):
 
         def watch(call: str) -> None:
@@ -250,16 +361,20 @@ def _serve(path: str, chapter: str, first: str, seconds: str) -> None:
 def _records(path: Path, chapter: str, first: int, watch: Watch) -> Iterator[Any]:
     """Who uses whom, once the file is loaded, or why it can't be; then the results."""
     try:
-        source = path.read_bytes()
-        module = _load(path, source)
-    except SyntaxError as error:
-        where = f" in line {error.lineno}" if error.lineno else ""
-        yield f"{type(error).__name__}{where}: {error.msg}"
+        text = decoded(path.read_bytes())
+        module = _load(path, text)
+        used = uses(text)
+    except Unreadable as reason:
+        yield {"unreadable": reason.args[0]}
         return
-    except (Exception, SystemExit) as error:
-        yield described(error, LABEL)
+    except BaseException as error:  # SystemExit, KeyboardInterrupt: whatever it is
+        said = described(error, LABEL)
+        if isinstance(error, SyntaxError):
+            where = f" in line {error.lineno}" if error.lineno else ""
+            said = f"{type(error).__name__}{where}: {error.msg}"
+        yield {"unreadable": {"en": said, "zh": said}}
         return
-    yield uses(source)
+    yield {"uses": used}
     for exercise in CHAPTERS[chapter][first:]:
         function = getattr(module, exercise.name, None)
         if callable(function):
@@ -268,13 +383,27 @@ def _records(path: Path, chapter: str, first: int, watch: Watch) -> Iterator[Any
             yield _missing(exercise, function)
 
 
-def _load(path: Path, source: bytes) -> ModuleType:
+def decoded(source: bytes) -> str:
+    """The text of a file, in the encoding that it names. Raises Unreadable."""
+    try:
+        return decode_source(source)
+    except (SyntaxError, UnicodeDecodeError):
+        try:
+            source.decode("utf-8")
+        except UnicodeDecodeError as error:
+            line = source.count(b"\n", 0, error.start) + 1
+            said = {name: text.format(line) for name, text in NO_TEXT.items()}
+            raise Unreadable(said) from None
+        raise
+
+
+def _load(path: Path, text: str) -> ModuleType:
     """Run the file as a module: from its source, so that nothing stale is read."""
     module = ModuleType(MODULE)
     module.__file__ = str(path)
     sys.modules[MODULE] = module  # dataclasses look there
     sys.path.append(str(path.parent))  # last, so that no module of Python's is hidden
-    exec(compile(source, LABEL, "exec", dont_inherit=True), module.__dict__)
+    exec(compile(text, LABEL, "exec", dont_inherit=True), module.__dict__)
     return module
 
 

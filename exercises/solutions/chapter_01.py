@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+from fractions import Fraction
 from typing import Any
 
 
@@ -57,8 +58,8 @@ def is_valid_call(name: str, arguments: Any, tools: dict[str, list[str]]) -> boo
 def extract_answer(text: str) -> str | None:
     """The one number that a text states as its answer, as it is written, or None."""
     said = text.rpartition("Answer:")[2]
-    numbers = set(re.findall(r"-?\d+(?:\.\d+)?", said))
-    return numbers.pop() if len(numbers) == 1 else None
+    numbers = re.findall(r"-?\d+(?:\.\d+)?", said)
+    return numbers[0] if len(set(map(Fraction, numbers))) == 1 else None
 
 
 def reward(
