@@ -1,20 +1,27 @@
-"""The docs: both languages say the same, every number is computed, every link leads on."""
+"""The docs: both languages have one shape, and every number is computed.
+
+See test_languages.py for what the languages say, test_claims.py for what they name.
+"""
 
 from __future__ import annotations
 
 import doctest
 import re
 import unittest
-from pathlib import Path
 
 from tests.pages import (
+    ANCHOR,
     DISPLAYED,
+    DOCS,
     FULL_WIDTH,
     HAN,
     INLINE,
     MACHINE,
+    NAMES,
     NO_BACKTICKS,
     ROOT,
+    SECTION,
+    VERSION,
     code_blocks,
     headings,
     links,
@@ -22,15 +29,16 @@ from tests.pages import (
     prose,
     read,
     shapes,
+    sums,
+    tables,
+    target,
     values,
 )
 
-DOCS = ROOT / "docs"
-NAMES = sorted(path.name for path in DOCS.glob("*.md"))
-PAIRS = {name: (DOCS / name, DOCS / "en" / name) for name in NAMES}
+FILES = sorted(path.name for path in DOCS.glob("*.md"))
+PAIRS = {name: (DOCS / name, DOCS / "en" / name) for name in FILES}
 PAGES = [path for pair in PAIRS.values() for path in pair]
 
-ANCHOR = re.compile(r'<a id="([\w-]+)"></a>')
 EQUATION = re.compile(r"\(eq\. ([\w-]+)\)")
 
 
@@ -39,29 +47,10 @@ def words(text: str) -> str:
     return NO_BACKTICKS.sub("", INLINE.sub("", DISPLAYED.sub("", prose(text))))
 
 
-def _file(page: Path, link: str) -> Path:
-    """The file that a link of a page leads to; the page itself for an anchor alone."""
-    file = link.partition("#")[0]
-    return (page.parent / file).resolve() if file else page
-
-
-def slug(heading: str) -> str:
-    """The anchor that a code host gives a heading."""
-    kept = re.sub(r"[^\w\- ]", "", heading.strip().lower().replace("`", ""))
-    return kept.replace(" ", "-")
-
-
-def anchors(path: Path) -> set[str]:
-    """Where a link into a page may lead."""
-    text = read(path)
-    titles = re.findall(r"^#+ (.*)$", prose(text), re.MULTILINE)
-    return {*map(slug, titles), *ANCHOR.findall(text)}
-
-
 class BothLanguages(unittest.TestCase):
     def test_the_same_files(self):
         english = sorted(path.name for path in (DOCS / "en").glob("*.md"))
-        self.assertEqual(NAMES, english)
+        self.assertEqual(FILES, english)
 
     def test_the_same_sections_code_tables_formulas_and_anchors(self):
         for name, pair in PAIRS.items():
@@ -74,20 +63,6 @@ class BothLanguages(unittest.TestCase):
                 sorted(set(maths(chinese)[1])), sorted(set(maths(english)[1])), name
             )
             self.assertEqual(ANCHOR.findall(chinese), ANCHOR.findall(english), name)
-
-    def test_the_same_numbers_links_and_lists(self):
-        for name, pair in PAIRS.items():
-            chinese, english = map(read, pair)
-            self.assertEqual(values(chinese), values(english), name)
-            self.assertEqual(chinese.count("\n- "), english.count("\n- "), name)
-            paths = [
-                [_file(path, link) for link in links(text)]
-                for path, text in zip(pair, (chinese, english))
-            ]
-            for a, b in zip(*paths, strict=True):
-                same = {str(path).replace("/docs/en/", "/docs/") for path in (a, b)}
-                same = {re.sub(r"\.en\.(md|ipynb)$", r".\1", path) for path in same}
-                self.assertEqual(len(same), 1, (name, a, b))
 
     def test_each_page_links_to_the_other_language_on_top(self):
         for name, (chinese, english) in PAIRS.items():
@@ -124,6 +99,67 @@ class Numbers(unittest.TestCase):
             shown = values("\n".join(code_blocks(text)))
             said = values(prose(re.sub(r"\]\([^)]*\)", "]", text)))
             self.assertEqual(said - shown, set(), path)
+
+    def test_its_sign_is_that_of_the_output(self):
+        """A cost alone, shown as -0.1, may be said without: less 0.1."""
+        signed = re.compile(r"(?<![\w.])-?\d+\.\d+")
+        for path in PAGES:
+            text = read(path)
+            shown = set(map(float, signed.findall("\n".join(code_blocks(text)))))
+            said = DISPLAYED.sub("", prose(re.sub(r"\]\([^)]*\)", "]", text)))
+            for found in sums(text):  # they are worked out in test_claims.py
+                said = said.replace(found, "")
+            for number in signed.findall(SECTION.sub("", VERSION.sub("", said))):
+                if re.fullmatch(r"\d+\.\d\d?", number):
+                    self.assertTrue({float(number), -float(number)} & shown, path)
+                else:
+                    self.assertIn(float(number), shown, path)
+
+    def test_a_whole_number_above_ten_stands_in_code_of_the_page_or_a_linked_one(self):
+        digits = re.compile(r"(?<![\w.])\d+(?![\w.]*\d)")
+        for path in PAGES:
+            if path.name == "README.md":
+                continue  # minutes: see Map
+            text = read(path)
+            shown = set(re.findall(r"\d+", "\n".join(code_blocks(text))))
+            for line in DISPLAYED.sub("", prose(text)).splitlines():
+                linked = [target(path, link) for link in links(line)]
+                texts = [read(x) for x in linked if x.suffix in (".md", ".py")]
+                there = {number for x in texts for number in re.findall(r"\d+", x)}
+                plain = re.sub(r"\]\([^)]*\)", "]", NO_BACKTICKS.sub("", line))
+                for number in digits.findall(VERSION.sub("", plain)):
+                    if int(number) > 10:
+                        self.assertIn(number, shown | there, (path, line))
+
+
+class Map(unittest.TestCase):
+    """The learning map plans with minutes."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.minutes = []  # of each language: number of a page, chapter or nothing -> minutes
+        for page in PAIRS["README.md"]:
+            found = {}
+            for row in tables(read(page))[0][1:]:
+                if row[-1]:
+                    name = re.search(r"\]\((?:.*examples/)?(\w+)", row[1])
+                    chapter = "chapter " * ("examples/" in row[1])
+                    found[chapter + name[1][:2] if name else "tour"] = int(row[-1])
+            cls.minutes.append(found)
+
+    def test_a_chapter_takes_what_the_readme_says(self):
+        for language, name in enumerate(NAMES):
+            for row in tables(read(ROOT / name))[1][1:]:
+                chapter = f"chapter {row[0]}" if row[0].isdecimal() else "tour"
+                minutes = int(row[4].split()[0])
+                self.assertEqual(self.minutes[language][chapter], minutes, name)
+
+    def test_the_routes_add_up(self):
+        for page, minutes in zip(PAIRS["README.md"], self.minutes):
+            first = ("tour", "01", "chapter 00", "chapter 01", "06")
+            self.assertIn(f"**{sum(minutes[name] for name in first)} ", read(page))
+            evening = sum(minutes.values()) - minutes["ap"]
+            self.assertAlmostEqual(evening / 60, 3, delta=0.2)
 
 
 class Maths(unittest.TestCase):
@@ -163,42 +199,14 @@ class Maths(unittest.TestCase):
             self.assertEqual(there, named)
 
 
-class Links(unittest.TestCase):
-    def test_each_leads_to_a_file_and_to_a_place_in_it(self):
-        for path in PAGES:
-            for link in links(read(path)):
-                self.assertNotRegex(link, r"^[a-z]+:", "expected a relative link")
-                target, anchor = _file(path, link), link.partition("#")[2]
-                self.assertTrue(target.exists(), (path, link))
-                if anchor and target.suffix == ".md":
-                    self.assertIn(anchor, anchors(target), (path, link))
-
-    def test_a_page_links_within_its_language(self):
-        for _, english in PAIRS.values():
-            for link in links(read(english))[1:]:
-                target = (english.parent / link.split("#")[0]).resolve()
-                if target.parent == DOCS and target.suffix == ".md":
-                    self.fail(f"{english.name}: {link} leads to the other language")
-
-
-class Evidence(unittest.TestCase):
-    def test_a_test_that_is_named_stands_in_the_file_linked_before_it(self):
-        for path in PAGES:
-            for line in read(path).splitlines():
-                file = None
-                for link, name in re.findall(r"\]\(([^)]+\.py)\)|`(test_\w+)`", line):
-                    if link:
-                        file = (path.parent / link).resolve()
-                    elif file is not None and file.name.startswith("test_"):
-                        self.assertIn(f"def {name}(", read(file), (path, name))
-
-    def test_a_term_of_the_glossary_exists_in_the_code_it_names(self):
+class Glossary(unittest.TestCase):
+    def test_a_term_exists_in_the_code_it_names(self):
         for path in PAIRS["glossary.md"]:
             row = r"\[\w+\.py\]\(([^)]+\.py)\) `(\w+)"
             found = re.findall(row, read(path))
             self.assertGreater(len(found), 30)
             for link, name in found:
-                source = read((path.parent / link).resolve())
+                source = read(target(path, link))
                 self.assertRegex(source, rf"\b{name}\b", (path, link))
 
 
@@ -213,7 +221,7 @@ class Manners(unittest.TestCase):
             )
 
     def test_there_are_pages(self):
-        self.assertTrue(NAMES)
+        self.assertTrue(FILES)
 
 
 if __name__ == "__main__":

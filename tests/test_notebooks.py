@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
+import sys
 import unittest
 from pathlib import Path
 from typing import Any
@@ -13,7 +15,8 @@ from tests.pages import (
     HAN,
     MACHINE,
     ROOT,
-    links,
+    notebook_cells,
+    page,
     prose,
     read,
     shapes,
@@ -32,17 +35,6 @@ MEGABYTE = 1 << 20
 def notebook(path: Path) -> dict[str, Any]:
     """A notebook as plain data."""
     return json.loads(read(path))
-
-
-def cells(path: Path, kind: str) -> list[str]:
-    """The texts of its cells of one kind, in order."""
-    found = [c for c in notebook(path)["cells"] if c["cell_type"] == kind]
-    return ["".join(cell["source"]) for cell in found]
-
-
-def said(path: Path) -> str:
-    """All its prose."""
-    return "\n\n".join(cells(path, "markdown"))
 
 
 def outputs(path: Path) -> list[dict[str, Any]]:
@@ -108,12 +100,14 @@ class Files(unittest.TestCase):
 class BothLanguages(unittest.TestCase):
     def test_the_same_code_and_the_same_outputs(self):
         for chinese, english in NOTEBOOKS:
-            self.assertEqual(cells(chinese, "code"), cells(english, "code"))
+            self.assertEqual(
+                notebook_cells(chinese, "code"), notebook_cells(english, "code")
+            )
             self.assertEqual(outputs(chinese), outputs(english), chinese)
 
     def test_the_same_sections_tables_questions_and_numbers(self):
         for chinese, english in NOTEBOOKS:
-            texts = said(chinese), said(english)
+            texts = page(chinese), page(english)
             for pattern in (r"(?m)^#+ ", r"<details>", r"</details>", r"(?m)^- "):
                 counts = [len(re.findall(pattern, text)) for text in texts]
                 self.assertEqual(*counts, (pattern, chinese))
@@ -123,16 +117,16 @@ class BothLanguages(unittest.TestCase):
     def test_each_links_to_the_other_on_top(self):
         for pair in NOTEBOOKS:
             for path, other in (pair, pair[::-1]):
-                self.assertIn(f"]({other.name})", cells(path, "markdown")[0])
+                self.assertIn(f"]({other.name})", notebook_cells(path, "markdown")[0])
 
     def test_chinese_prose_has_its_own_punctuation_and_spacing(self):
         for chinese, english in NOTEBOOKS:
-            without_links = re.sub(r"\]\([^)]*\)", "]", prose(said(chinese)))
+            without_links = re.sub(r"\]\([^)]*\)", "]", prose(page(chinese)))
             for line in re.sub(r"`[^`\n]*`", "", without_links).splitlines():
                 self.assertNotRegex(line, rf"{HAN.pattern}[,;:?!()]", chinese)
                 glued = rf"{HAN.pattern}[A-Za-z0-9]|[A-Za-z0-9]{HAN.pattern}"
                 self.assertNotRegex(line, glued, chinese)
-            for line in said(english).splitlines()[4:]:
+            for line in page(english).splitlines()[4:]:
                 self.assertNotRegex(line, FULL_WIDTH, english)
 
 
@@ -141,7 +135,7 @@ class Exercises(unittest.TestCase):
         for path in ALL:
             chapter = f"chapter_{path.name[:2]}.py"
             asked = re.findall(r"(?m)^def (\w+)", read(ROOT / "exercises" / chapter))
-            section = re.split(r"(?m)^## ", said(path))[-1]
+            section = re.split(r"(?m)^## ", page(path))[-1]
             self.assertTrue(section.startswith(("Exercises\n", "练习\n")), path)
             names = re.findall(r"`(\w+)`", section)
             self.assertEqual(names, asked, path)
@@ -151,16 +145,35 @@ class Exercises(unittest.TestCase):
 class Truth(unittest.TestCase):
     def test_every_number_with_a_point_is_in_an_output_or_in_the_code(self):
         for path in ALL:
-            shown = "\n".join([*map(text_of, outputs(path)), *cells(path, "code")])
-            claimed = values(re.sub(r"\]\([^)]*\)", "]", said(path)))
+            shown = "\n".join(
+                [*map(text_of, outputs(path)), *notebook_cells(path, "code")]
+            )
+            claimed = values(re.sub(r"\]\([^)]*\)", "]", page(path)))
             self.assertEqual(claimed - values(shown), set(), path)
 
-    def test_every_link_leads_to_something(self):
+
+class Sources(unittest.TestCase):
+    """scripts/build_notebooks.py, which --check holds to the outputs too, but slowly."""
+
+    def test_each_is_what_its_prose_and_the_code_make(self):
+        sys.path.insert(0, str(ROOT / "scripts"))
+        try:
+            built = runpy.run_path(str(ROOT / "scripts" / "build_notebooks.py"))
+        finally:
+            sys.path.remove(str(ROOT / "scripts"))
         for path in ALL:
-            for link in links(said(path)):
-                self.assertNotRegex(link, r"^[a-z]+:", "expected a relative link")
-                target = path.parent / link.partition("#")[0]
-                self.assertTrue(target.exists(), (path, link))
+            source = "notebook.en.md" if ".en." in path.name else "notebook.md"
+            there = [
+                (cell["cell_type"], "".join(cell["source"]))
+                for cell in notebook(path)["cells"]
+            ]
+            wanted = [
+                (kind if kind == "markdown" else "code", text)
+                for kind, text in built["cells"](path.parent / source)
+            ]
+            self.assertEqual(len(wanted), len(there), path)
+            for one, other in zip(wanted, there):
+                self.assertEqual(one, other, f"{path}: build the notebooks again")
 
 
 if __name__ == "__main__":
