@@ -337,7 +337,14 @@ VERL = Convention(
     kl_clamp=10.0,
     notes=(
         ("aggregation", "loss_agg_mode=token-mean"),
-        ("clip_high", "0.2 in the Hydra config; the dataclass alone says 0.28"),
+        (
+            "mean_epsilon",
+            "of agg_loss; its trainer's mask is bool, and float32 loses it",
+        ),
+        (
+            "empty_rows",
+            "of agg_loss; given the batch's size it counts them, as it is in training",
+        ),
         ("unscored", "rewards are tensors: there is no unscored sample"),
     ),
 )

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from typing import Any, NamedTuple
 
 from agentic_rl.bridges.frameworks import BridgeError, require
@@ -115,45 +116,25 @@ def batch(
     """Outputs, padded to P = prompt_length and R = response_length ids.
 
     ``dtype`` of log-probs and rewards: float32 if not given, as verl has them. Raises
-    BridgeError for what does not fit: verl cuts it, with or without a warning.
+    BridgeError for what does not fit, which verl would cut, and where only some of the
+    episodes have a reward, whose batch would have none in verl.
     """
-    torch = _torch()
-    dtype = dtype or torch.float32
+    require("verl")
+    import torch
 
-    def block(name: str, fill: float, length: int, left: bool = False) -> Any:
-        lists = [_filled(name, item[name], length, fill, left) for item in outputs]
-        return torch.tensor(lists, dtype=dtype if name in _FLOATS else torch.int64)
-
-    ones = [
-        {f"{side}_ids": [1] * len(item[f"{side}_ids"]) for side in _SIDES}
-        for item in outputs
-    ]
-    prompt_marks, response_marks = (
-        torch.tensor([_filled(n, item[n], size, 0, n == "prompt_ids") for item in ones])
-        for n, size in (
-            ("prompt_ids", prompt_length),
-            ("response_ids", response_length),
-        )
-    )
-    attention = torch.cat([prompt_marks, response_marks], dim=1)
-    prompts = block("prompt_ids", pad, prompt_length, left=True)
-    responses = block("response_ids", pad, response_length)
-    tensors = {
-        "prompts": prompts,
-        "responses": responses,
-        "response_mask": block("response_mask", 0, response_length),
-        "input_ids": torch.cat([prompts, responses], dim=1),
-        "attention_mask": attention,
-        "position_ids": torch.clamp(attention.cumsum(dim=1) - 1, min=0) * attention,
-        "rollout_log_probs": block("response_logprobs", 0.0, response_length),
-    }
     scores = [item["reward_score"] for item in outputs]
-    if None not in scores:
-        last = response_marks.sum(dim=1) - 1
-        tensors["rm_scores"] = torch.zeros(responses.shape, dtype=dtype)
-        tensors["rm_scores"][torch.arange(len(scores)), last] = torch.tensor(
-            scores, dtype=dtype
+    unscored = [place for place, score in enumerate(scores) if score is None]
+    if unscored and len(unscored) < len(scores):
+        raise BridgeError(f"reward_score[{unscored[0]}]: None, but others have one")
+    padded = [_padded(item, pad, prompt_length, response_length) for item in outputs]
+    floats = ("rollout_log_probs", "rm_scores")
+    tensors = {
+        name: torch.tensor(
+            [row[name] for row in padded],
+            dtype=(dtype or torch.float32) if name in floats else torch.int64,
         )
+        for name in (padded[0] if padded else ())
+    }
     names = dict.fromkeys(name for item in outputs for name in item["extra_fields"])
     extra = {
         name: [item["extra_fields"].get(name) for item in outputs] for name in names
@@ -162,25 +143,33 @@ def batch(
     return Batch(tensors, {"__num_turns__": turns, **extra})
 
 
-_SIDES = ("prompt", "response")
-_FLOATS = ("response_logprobs",)
-
-
-def _torch() -> Any:
-    require("verl")
-    import torch
-
-    return torch
-
-
-def _filled(
-    name: str, values: Sequence[float], length: int, fill: float, left: bool
-) -> list[float]:
-    """The values, filled up to a length, on the left or on the right."""
-    if len(values) > length:
-        raise BridgeError(f"{name}: {len(values)} of them don't fit into {length}")
-    padding = [fill] * (length - len(values))
-    return [*padding, *values] if left else [*values, *padding]
+def _padded(
+    fields: Mapping[str, Any], pad: int, prompt_length: int, response_length: int
+) -> dict[str, list[float]]:
+    """One row of each tensor."""
+    prompt, response = list(fields["prompt_ids"]), list(fields["response_ids"])
+    left, right = prompt_length - len(prompt), response_length - len(response)
+    for name, ids, room in (("prompt", prompt, left), ("response", response, right)):
+        if room < 0:
+            raise BridgeError(
+                f"{name}_ids: {len(ids)} don't fit into {len(ids) + room}"
+            )
+    attention = [0] * left + [1] * (len(prompt) + len(response)) + [0] * right
+    prompts, responses = [pad] * left + prompt, response + [pad] * right
+    row = {
+        "prompts": prompts,
+        "responses": responses,
+        "response_mask": [*fields["response_mask"], *[0] * right],
+        "input_ids": prompts + responses,
+        "attention_mask": attention,
+        "position_ids": [max(count - 1, 0) for count in accumulate(attention)],
+        "rollout_log_probs": [*fields["response_logprobs"], *[0.0] * right],
+    }
+    if fields["reward_score"] is not None:
+        rewards = [0.0] * response_length
+        rewards[len(response) - 1] = fields["reward_score"]
+        row["rm_scores"] = rewards
+    return row
 
 
 def from_batch(padded: Batch) -> list[dict[str, Any]]:
@@ -309,7 +298,7 @@ def score(
             f"ground_truth: {ground_truth!r}, the task says {task.answer!r}"
         )
     last, unclear = _last_turn(solution_str, extra_info.get("num_turns"))
-    read = _as_read(last, _kinds(extra_info), task)
+    read = _as_read(None if unclear else last, _kinds(extra_info), task)
     total, breakdown = reward(read, task)
     if total is None:
         raise BridgeError("reward: None, and verl has no unscored sample")
@@ -349,17 +338,19 @@ def _kinds(extra_info: Mapping[str, Any]) -> list[str]:
     return kinds + ["invalid_call"] * refused
 
 
-def _as_read(text: str, kinds: Sequence[str], task: Task) -> Trajectory:
-    """What a reward needs of an episode: its end and its observations."""
+def _as_read(text: str | None, kinds: Sequence[str], task: Task) -> Trajectory:
+    """What a reward needs of an episode: its last turn, if known, and its observations."""
     read = Trajectory(task.id, finish_reason="stop")
+    read.observations.extend(Observation(kind, "", "", "") for kind in kinds)
+    if text is None:
+        return read
     message = parse_assistant(text)
     calls = message.get("tool_calls", [])
     if not calls:
         read.actions.append({"type": "final_answer", "content": message["content"]})
-    # A call in the last turn is never run. One that can't be read is a fault all the same.
-    broken = [call for call in calls if isinstance(call["function"]["arguments"], str)]
-    for kind in [*kinds, *["invalid_call"] * len(broken)]:
-        read.observations.append(Observation(kind, "", "", ""))
+    for call in calls:  # Never run. One that can't be read is a fault all the same.
+        if isinstance(call["function"]["arguments"], str):
+            read.observations.append(Observation("invalid_call", call["id"], "", ""))
     return read
 
 
@@ -487,9 +478,11 @@ def _edges(convention: Convention) -> dict[str, object]:
     if by_sequence:
         edges["dual_clip"] = None
     if convention.aggregation in ("episode_sum", "episode_mean", "constant"):
-        edges["empty_rows"] = "left_out"
+        # A loss alone leaves them out; its trainer divides by the size of the batch.
+        edges["empty_rows"] = "counted"
     if convention.aggregation == "episode_mean":
-        edges["mean_epsilon"] = 1e-8
+        # Its 1e-8 is lost: the count of an integer mask and a float make a float32.
+        edges["mean_epsilon"] = 0.0
     if convention.kl_place == "reward" and convention.returns == "to_go":
         # verl charges each token, and a position pays only for those that follow.
         return {**edges, "kl_place": "none", "kl_weight": 0.0}
