@@ -83,7 +83,11 @@ class ReadingOrder(unittest.TestCase):
 
 class StandardLibraryOnly(unittest.TestCase):
     def test_the_core_imports_nothing_that_must_be_installed(self):
-        own = {"agentic_rl", "tests", *(x.stem for x in (ROOT / "scripts").glob("*.py"))}
+        own = {
+            "agentic_rl",
+            "tests",
+            *(x.stem for x in (ROOT / "scripts").glob("*.py")),
+        }
         for path in core_files():
             for module in imported(path):
                 known = module.split(".")[0] in own | sys.stdlib_module_names
