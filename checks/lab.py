@@ -121,9 +121,11 @@ def opens(project: Path, told: dict[str, str], port: int) -> Iterator[str]:
             LAB,
             cwd=project,
             env=told,
+            stdin=subprocess.PIPE,  # open and silent, like a terminal nobody types into
             stdout=page,
             stderr=subprocess.STDOUT,
             start_new_session=True,
+            preexec_fn=heed_ctrl_c,
         )
         try:
             landed = opened(f"{address}/?token={TOKEN}", running)
@@ -140,6 +142,11 @@ def opens(project: Path, told: dict[str, str], port: int) -> Iterator[str]:
         said = page.read()
     if "the environment .venv is up to date" not in said or "making" in said:
         yield f"expected nothing to be made again, got {said}"
+
+
+def heed_ctrl_c() -> None:
+    """A check that was started in the background would have handed down to ignore it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def opened(url: str, running: subprocess.Popen[bytes]) -> str:

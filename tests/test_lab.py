@@ -28,6 +28,7 @@ class Lab(InFolder):
         for patch in (
             mock.patch.object(lab, "project", lambda: self.folder),
             mock.patch("subprocess.run", self.run_nothing),
+            mock.patch("subprocess.Popen", self.start_nothing),
             mock.patch("venv.create", self.create),
         ):
             patch.start()
@@ -48,6 +49,10 @@ class Lab(InFolder):
         return subprocess.CompletedProcess(
             words, int(bool(failed)), "", "Traceback\n  File\nno such thing\n"
         )
+
+    def start_nothing(self, words, **options):
+        self.ran.append(words)
+        return mock.Mock(wait=mock.Mock(side_effect=[KeyboardInterrupt, 0]))
 
     def verbs(self) -> list[str]:
         """Which tools were run, in order."""
@@ -71,6 +76,10 @@ class Steps(Lab):
             "learning map",
         ):
             self.assertIn(word, done.out)
+
+    def test_ctrl_c_is_left_to_jupyter_and_its_status_is_the_commands(self):
+        waiting = mock.Mock(side_effect=[KeyboardInterrupt, KeyboardInterrupt, 3])
+        self.assertEqual(lab.wait_for(mock.Mock(wait=waiting)), 3)
 
     def test_the_second_time_nothing_is_installed_until_the_lock_file_changes(self):
         for lock, installs in (("a", True), ("a", False), ("b", True)):

@@ -41,7 +41,16 @@ def main(values: Values) -> int:
     say("opening Jupyter at the learning map; Ctrl-C twice ends it")
     page = f"/lab/tree/{MAPS[language(values)]}?factory=Markdown%20Preview"
     command = [str(interpreter), "-m", "jupyterlab", f"--LabApp.default_url={page}"]
-    return subprocess.run(command, cwd=root).returncode
+    return wait_for(subprocess.Popen(command, cwd=root))
+
+
+def wait_for(jupyter: subprocess.Popen[bytes]) -> int:
+    """Its exit status. Ctrl-C is left to Jupyter, which asks, and ends at the second."""
+    while True:
+        try:
+            return jupyter.wait()
+        except KeyboardInterrupt:
+            continue
 
 
 def language(values: Values) -> str:
