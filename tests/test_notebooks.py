@@ -132,7 +132,11 @@ class BothLanguages(unittest.TestCase):
 
 class Exercises(unittest.TestCase):
     def test_the_last_section_names_all_that_the_chapters_file_asks_for(self):
-        for path in ALL:
+        graded = {
+            path.name[-5:-3] for path in (ROOT / "exercises").glob("chapter_*.py")
+        }
+        self.assertEqual(graded, {"00", "01", "02"})
+        for path in (path for path in ALL if path.name[:2] in graded):
             chapter = f"chapter_{path.name[:2]}.py"
             asked = re.findall(r"(?m)^def (\w+)", read(ROOT / "exercises" / chapter))
             section = re.split(r"(?m)^## ", page(path))[-1]

@@ -19,7 +19,8 @@ import logging
 import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +211,7 @@ def play(
             extra_info=row["extra_info"],
         )
 
-    return asyncio.run(played())
+    return finished(played())
 
 
 def managed(task: Task, output: Any, config: Any, tokenizer: Any) -> dict[str, Any]:
@@ -239,7 +240,13 @@ def managed(task: Task, output: Any, config: Any, tokenizer: Any) -> dict[str, A
     async def scored() -> dict[str, Any]:
         return dict(await load_reward_manager(config, tokenizer).run_single(data))
 
-    return asyncio.run(scored())
+    return finished(scored())
+
+
+def finished(work: Coroutine[Any, Any, Any]) -> Any:
+    """What a coroutine returns; in a thread, for a notebook's own loop runs already."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, work).result()
 
 
 def objects(values: Sequence[Any]) -> Any:
