@@ -42,7 +42,7 @@ TESTS = [*sorted((ROOT / "tests").glob("test_*.py"))]
 SHELL = {"bash", "cd", "clone", "git", "python3"}
 THEIRS = {  # of verl and of the Agents SDK, in no row of the glossary
     *("TokenOutput", "ADV_ESTIMATOR_REGISTRY", "POLICY_LOSS_REGISTRY", "agg_loss"),
-    *("max_user_turns", "function_tool"),
+    *("max_user_turns", "function_tool", "nproc_per_node"),
 }
 
 NAME = re.compile(r"[A-Za-z]\w+", re.ASCII)

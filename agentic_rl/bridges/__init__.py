@@ -7,5 +7,7 @@ when it is called, and says in one line what to install if it is not there.
     frameworks.py   which version of which framework this course speaks of
     token_ids.py    a trajectory as a language model's token ids, and back
     tiny_model.py   a tokenizer and a language model, made on the spot
+    sums.py         sums of two digits, and a tokenizer of sixteen tokens for them
     trl.py, verl.py the dictionaries
+    trl_worlds.py   tools, environment and rollouts as TRL takes them
 """

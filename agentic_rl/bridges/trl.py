@@ -5,10 +5,9 @@
     Trajectory.messages             a completion                completion, replay
     Task                            a dataset row               rows, task_of
     Reward                          a reward function           reward_function
-    ToolBox                         tools=                      shared_tools, as_functions
-    ToolMath                        environment_factory=        Environment
-    Episode                         rollout_func=               rollout_function
     Convention                      arguments of GRPOConfig     settings
+    ToolBox, ToolMath, Episode      tools=, environment_factory=, rollout_func=
+                                    are in trl_worlds.py
 
 Importing this file imports no framework. Functions that need one say so; what is said of
 TRL holds for the version in frameworks.py, and checks/bridges/test_trl_*.py call it.
@@ -16,33 +15,24 @@ TRL holds for the version in frameworks.py, and checks/bridges/test_trl_*.py cal
 
 from __future__ import annotations
 
-import inspect
 import json
 import math
 import os
+import sys
+import warnings
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.bridges.frameworks import BridgeError
-from agentic_rl.bridges.token_ids import (
-    Notes,
-    TokenIds,
-    Tokenizer,
-    from_ids,
-    ordinary,
-    to_ids,
-)
-from agentic_rl.calculator import calculate
+from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
 from agentic_rl.conventions import TRL, Convention, ConventionError
-from agentic_rl.messages import Message, assistant_text, parse_json, tool_call, user
+from agentic_rl.messages import Message, assistant_text, parse_json, user
 from agentic_rl.reward import Score, attach
-from agentic_rl.tasks import Task, parse_task, with_price
+from agentic_rl.tasks import Task, parse_task
 from agentic_rl.tokens import IM_END, IM_START, decode, encode, header
-from agentic_rl.tool_math import CALCULATOR, ToolMath, lookup_tool
-from agentic_rl.tools import Tool, ToolBox
+from agentic_rl.tools import ToolBox
 from agentic_rl.trajectory import Trajectory, last_trainable
 from agentic_rl.values import excerpt
 
@@ -53,8 +43,12 @@ RewardFunction = Callable[[Trajectory, Task], "Score | float | None"]
 QUIET = {
     "HF_HUB_OFFLINE": "1",  # no model hub, and no telemetry either
     "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
     "TRL_EXPERIMENTAL_SILENCE": "1",  # rollout_func and environment_factory warn
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
     "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": "1",  # models this small are slower with more threads
 }
 
 LAPTOP: dict[str, Any] = {
@@ -70,8 +64,23 @@ LAPTOP: dict[str, Any] = {
 
 
 def silent() -> None:
-    """Keep hubs and telemetry off. Call it before anything of TRL's is imported."""
+    """Keep hubs and telemetry off. Call it before anything of TRL's is imported.
+
+    TRL sets a transformers option by its old name; what transformers says to that is for
+    TRL and not for a reader of this course.
+    """
     os.environ.update(QUIET)
+    warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+
+
+def peak_megabytes() -> float | None:
+    """The most memory this process has held, or None where the system does not say."""
+    try:
+        import resource
+    except ImportError:
+        return None
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes there, kilobytes elsewhere
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20
 
 
 def watch(trainer: Any, show: Callable[[int, dict[str, float]], None]) -> None:
@@ -87,6 +96,32 @@ def watch(trainer: Any, show: Callable[[int, dict[str, float]], None]) -> None:
 
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(Watch())
+
+
+def keep_batch(trainer: Any) -> dict[str, Any]:
+    """A dict that always holds the trainer's last batch of rollouts, as TRL has it.
+
+    The keys are those that its ``_compute_loss`` reads, and "rows", the dataset's row of
+    each rollout. The way in is TRL's private ``_generate_and_score_completions``.
+    """
+    kept: dict[str, Any] = {}
+    generate = trainer._generate_and_score_completions
+
+    def watched(rows: list[dict[str, Any]]) -> Any:
+        found = generate(rows)
+        kept.clear()
+        kept.update(found, rows=rows)
+        return found
+
+    trainer._generate_and_score_completions = watched
+    return kept
+
+
+def completion_of(batch: dict[str, Any], place: int) -> tuple[list[int], list[int]]:
+    """(ids, tool_mask) of one rollout of a kept batch, without the padding."""
+    length = int(batch["completion_mask"][place].sum())
+    ids, mask = batch["completion_ids"][place], batch["tool_mask"][place]
+    return ids[:length].tolist(), mask[:length].tolist()
 
 
 # ------------------------------------------------------------------ what a call looks like
@@ -138,10 +173,11 @@ def rollout(trajectory: Trajectory, tokenizer: Tokenizer) -> dict[str, Any]:
     length = len(record.response_ids) - 1  # the line end behind the last turn
     if trajectory.messages[-1]["role"] == "assistant":
         length = last_trainable(record.response_mask) + 1
-    return _record(record, length)
+    return record_of(record, length)
 
 
-def _record(record: TokenIds, length: int) -> dict[str, Any]:
+def record_of(record: TokenIds, length: int) -> dict[str, Any]:
+    """The first ``length`` ids after the prompt, under TRL's names."""
     return {
         "prompt_ids": record.prompt_ids,
         "completion_ids": record.response_ids[:length],
@@ -264,6 +300,8 @@ def replay(
     seen = episode.trajectory.observations
     heard = 0
     for place, message in enumerate(completion):
+        if not isinstance(message.get("content") or "", str):
+            raise BridgeError(f"message {place}: content parts, only text is supported")
         if message["role"] == "tool":
             told = seen[heard].content if heard < len(seen) else None
             if told != message["content"]:
@@ -293,12 +331,36 @@ def say(episode: Episode, text: str, cut: bool, logprob: float = 0.0) -> None:
     episode.say(text, logprob)
 
 
+def replay_ids(
+    task: Task,
+    completion_ids: Sequence[int],
+    tokenizer: Tokenizer,
+    limits: Limits = Limits(),
+    tools: ToolBox | None = None,
+) -> TokenIds:
+    """Our episode, played again with what the assistant wrote in these ids.
+
+    Its ids and its mask are ours throughout: who wrote what is not read off TRL's mask,
+    and what the tools say is said again. Equal ids are an equal episode.
+    """
+    episode = Episode(task, limits, tools)
+    text = decode(header("assistant")) + tokenizer.decode(completion_ids)
+    for turn in text.split(IM_START)[1:]:
+        role, _, rest = turn.partition("\n")
+        content, end, _ = rest.partition(IM_END)
+        if role == "assistant":
+            if episode.done:
+                raise BridgeError("a turn of the assistant after our episode had ended")
+            say(episode, content, cut=not end)
+    return to_ids(episode.trajectory, tokenizer)
+
+
 # ------------------------------------------------------------------ Reward -> function
 
 
 def reward_function(
     reward: RewardFunction,
-    end_id: int,
+    end_id: int | None,
     limits: Limits = Limits(),
     tools: ToolBox | None = None,
 ) -> Callable[..., list[float | None]]:
@@ -308,7 +370,8 @@ def reward_function(
     its metrics (``log_metric``). A completion that can't be played again gets None, which
     TRL leaves out of its group; the metric ``unscored`` counts them.
 
-    end_id  of the end-of-turn token: a completion that does not end with it was cut
+    end_id  of the end-of-turn token: a completion that does not end with it was cut.
+            None where answers have no end, being one token long
     tools   the tools that the trainer was given, for ``tools=``; otherwise the task's own
     """
 
@@ -320,9 +383,10 @@ def reward_function(
         log_metric: Callable[[str, float], None],
         **others: Any,
     ) -> list[float | None]:
-        scores = []
+        scores, calls = [], 0
         for messages, ids, row in zip(completions, completion_ids, task):
-            asked, cut = task_of({"task": row}), ids[-1] != end_id
+            asked = task_of({"task": row})
+            cut = end_id is not None and ids[-1] != end_id
             try:
                 episode = replay(asked, messages, limits, tools, cut)
             except BridgeError:
@@ -330,7 +394,8 @@ def reward_function(
                 continue
             attach([episode], [reward(episode, asked)])
             scores.append(Score(episode.reward, episode.breakdown))
-        return report(scores, log_extra, log_metric)
+            calls += len(episode.observations)
+        return report(scores, calls, log_extra, log_metric)
 
     return tool_math_reward
 
@@ -338,271 +403,35 @@ def reward_function(
 def recorded_reward(
     reward: Sequence[float | None],
     breakdown: Sequence[dict[str, float]],
+    observations: Sequence[list[str]],
     log_extra: Callable[[str, list[Any]], None],
     log_metric: Callable[[str, float], None],
     **others: Any,
 ) -> list[float | None]:
     """TRL's reward function beside ``rollout_function``, whose episodes are scored."""
     scores = [Score(total, parts) for total, parts in zip(reward, breakdown)]
-    return report(scores, log_extra, log_metric)
+    calls = sum(map(len, observations))
+    return report(scores, calls, log_extra, log_metric)
 
 
 def report(
     scores: Sequence[Score],
+    calls: int,
     log_extra: Callable[[str, list[Any]], None],
     log_metric: Callable[[str, float], None],
 ) -> list[float | None]:
-    """The totals; what they are made of goes where TRL logs."""
+    """The totals; what they are made of goes where TRL logs.
+
+    calls   answered in all these rollouts; logged as the mean of one
+    """
     scored = [score.breakdown for score in scores if score.total is not None]
     for name in dict.fromkeys(name for parts in scored for name in parts):
         log_extra(name, [score.breakdown.get(name) for score in scores])
         paid = math.fsum(parts.get(name, 0.0) for parts in scored)
         log_metric(f"breakdown/{name}", paid / len(scored))
+    log_metric("calls", calls / len(scores))
     log_metric("unscored", 1 - len(scored) / len(scores))
     return [score.total for score in scores]
-
-
-# ------------------------------------------------------------------ ToolBox -> tools=
-
-_HINTS = {"string": str, "integer": int, "number": float, "boolean": bool}
-
-
-def as_function(tool: Tool, run: Callable[..., str], *first: str) -> Callable[..., str]:
-    """A tool as TRL wants it: hints, and a docstring in Google's style.
-
-    ``run(*first, **arguments)`` does the work. Whatever arguments a model writes arrive
-    there, so that our own tool box answers for them and not Python.
-    """
-
-    def function(*objects: Any, **arguments: Any) -> str:
-        return run(*objects, **arguments)
-
-    named = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    parameters = [inspect.Parameter(name, named) for name in first]
-    for name, kind in tool.parameters.items():
-        hint = inspect.Parameter(name, named, annotation=_HINTS[kind])
-        parameters.append(hint)
-    arguments = "".join(f"    {name}: The {name}.\n" for name in tool.parameters)
-    function.__name__ = function.__qualname__ = tool.name
-    function.__doc__ = f"{tool.description}\n\nArgs:\n{arguments}"
-    signature = inspect.Signature(parameters, return_annotation=str)
-    function.__signature__ = signature  # type: ignore[attr-defined]
-    hints = {name: _HINTS[kind] for name, kind in tool.parameters.items()}
-    function.__annotations__ = {**hints, "return": str}
-    return function
-
-
-def call_text(box: ToolBox, name: str, arguments: dict[str, Any]) -> str:
-    """What our tool box answers to a call, an error included."""
-    return box.call(tool_call("call", name, arguments)).content
-
-
-def as_functions(box: ToolBox) -> list[Callable[..., str]]:
-    """The tools of a box, for ``tools=``. An error is the same text as ours."""
-
-    def bound(name: str) -> Callable[..., str]:
-        return lambda **arguments: call_text(box, name, arguments)
-
-    return [as_function(tool, bound(name)) for name, tool in box.tools.items()]
-
-
-def shared_tools(tasks: Iterable[Task]) -> ToolBox:
-    """One box for all tasks: a function in ``tools=`` is told nothing about its row.
-
-    Raises BridgeError if two tasks have different prices for one item; see ``on_one_shelf``.
-    """
-    shelf: dict[str, str] = {}
-    for task in tasks:
-        for item, price in (task.prices or {}).items():
-            if shelf.setdefault(item, price) != price:
-                raise BridgeError(
-                    f"task {task.id!r}: {item!r} costs {price} here and {shelf[item]} in "
-                    "another task; tools= has one price list"
-                )
-    return ToolBox([CALCULATOR, lookup_tool(shelf)])
-
-
-def on_one_shelf(tasks: Sequence[Task]) -> list[Task]:
-    """The same questions under one price list; the answers follow."""
-    shelf: dict[str, str] = {}
-    for task in tasks:
-        for item, price in (task.prices or {}).items():
-            shelf.setdefault(item, price)
-
-    def priced(task: Task) -> Task:
-        if task.item is None:
-            return task
-        answer = calculate(with_price(task.expression, shelf[task.item]))
-        return replace(task, prices=dict(shelf), answer=answer)
-
-    return [priced(task) for task in tasks]
-
-
-# ------------------------------------------------------------------ ToolMath -> environment
-
-
-class Environment:
-    """``environment_factory=Environment``: one world a rollout, with its row's own prices.
-
-    TRL makes as many as it needs and calls ``reset`` with the row before each rollout. The
-    methods are our tools; what the assistant writes around its calls is not shown here.
-    """
-
-    def reset(self, task: str, **row: Any) -> None:
-        """Start the world of a row; nothing is added to the question."""
-        self._world = ToolMath(task_of({"task": task}))
-
-    def _answer(self, name: str, arguments: dict[str, Any]) -> str:
-        return call_text(self._world.tools, name, arguments)
-
-
-def _method(tool: Tool) -> Callable[..., str]:
-    def run(world: Environment, **arguments: Any) -> str:
-        return world._answer(tool.name, arguments)
-
-    return as_function(tool, run, "self")
-
-
-for _tool in (CALCULATOR, lookup_tool({})):
-    setattr(Environment, _tool.name, _method(_tool))
-
-
-# ------------------------------------------------------------------ Episode -> rollout_func
-
-
-class _Run:
-    """One of our episodes, and beside it the ids as they were sampled.
-
-    Tokens in, tokens out: what the model wrote is never decoded and encoded again.
-    """
-
-    def __init__(self, task: Task, limits: Limits, tokenizer: Any) -> None:
-        self.episode = Episode(task, limits)
-        self.tokenizer = tokenizer
-        self.prompt_ids = self._new_context(header("assistant"))
-        self.ids: list[int] = []
-        self.mask: list[int] = []
-        self.logprobs: list[float] = []
-
-    def _new_context(self, more: Sequence[str] = ()) -> list[int]:
-        """The ids of what the harness wrote since the assistant's last token."""
-        record = self.episode.trajectory
-        start = last_trainable(record.loss_mask) + 1 if record.actions else 0
-        return context_ids([*record.tokens[start:], *more], self.tokenizer)
-
-    def _append(self, ids: list[int], mask: int, logprobs: list[float]) -> None:
-        self.ids += ids
-        self.mask += [mask] * len(ids)
-        self.logprobs += logprobs
-
-    def write(self, ids: list[int], logprobs: list[float], length: int) -> None:
-        """A turn that the model sampled; then what the tools say to it.
-
-        The episode ends if the answer to a call leaves no room in ``length`` ids.
-        """
-        ended = ids[-1] == self.tokenizer.eos_token_id
-        text = self.tokenizer.decode(ids[:-1] if ended else ids)
-        say(self.episode, text, not ended, math.fsum(logprobs))
-        self._append(ids, 1, logprobs)
-        record = self.episode.trajectory
-        if record.messages[-1]["role"] == "assistant":
-            return
-        heard = self._new_context(header("assistant"))
-        if not self.episode.done and len(self.ids) + len(heard) >= length:
-            record.finish_reason = "length"
-        if self.episode.done:
-            heard = self._new_context()[:-1]  # no header, no line end after the turn
-        self._append(heard, 0, [0.0] * len(heard))
-
-    def record(self) -> dict[str, Any]:
-        """This rollout as TRL wants it, notes included."""
-        notes = to_ids(self.episode.trajectory, self.tokenizer).notes
-        found = TokenIds(self.prompt_ids, self.ids, self.mask, self.logprobs, notes)
-        return _record(found, len(self.ids))
-
-
-def context_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:
-    """The ids of tokens that the harness wrote."""
-    ids: list[int] = []
-    for special, texts in groupby(tokens, lambda token: token in (IM_START, IM_END)):
-        if special:
-            ids += [int(tokenizer.convert_tokens_to_ids(text)) for text in texts]
-        else:
-            ids += ordinary(decode(texts), tokenizer)
-    return ids
-
-
-def rollout_function(
-    tasks: Iterable[Task], reward: RewardFunction, limits: Limits = Limits()
-) -> Callable[[list[list[Message]], Any], dict[str, list[Any]]]:
-    """``rollout_func``: our agent loop, with the trainer's model writing each turn.
-
-    TRL hands over prompts alone, so a task is found by its question. The episodes are
-    scored here, where each message still has its author; use ``recorded_reward`` beside it.
-    Raises BridgeError for a question that two tasks share, or that none has.
-    """
-    known: dict[str, Task] = {}
-    for task in tasks:
-        if known.setdefault(task.question, task) != task:
-            raise BridgeError(f"two tasks ask {excerpt(task.question)}")
-
-    def play(prompts: list[list[Message]], trainer: Any) -> dict[str, list[Any]]:
-        asked = []
-        for prompt in prompts:
-            if prompt[-1]["content"] not in known:
-                raise BridgeError(f"no task asks {excerpt(prompt[-1]['content'])}")
-            asked.append(known[prompt[-1]["content"]])
-        runs = [_Run(task, limits, trainer.processing_class) for task in asked]
-        length = trainer.max_completion_length
-        while live := [run for run in runs if not run.episode.done]:
-            for run, turn in zip(live, _sample(trainer, live, length)):
-                run.write(*turn, length)
-        for run, task in zip(runs, asked):
-            attach([run.episode.trajectory], [reward(run.episode.trajectory, task)])
-        return columns([run.record() for run in runs])
-
-    return play
-
-
-def _sample(
-    trainer: Any, runs: Sequence[_Run], length: int
-) -> list[tuple[list[int], list[float]]]:
-    """(ids, their log-probs in nats) of one turn for each run, in one batch."""
-    import torch
-    from trl.models import unwrap_model_for_generation
-
-    contexts = [[*run.prompt_ids, *run.ids] for run in runs]
-    rooms = [length - len(run.ids) for run in runs]
-    width = max(map(len, contexts))
-    pad, end = (
-        trainer.processing_class.pad_token_id,
-        trainer.processing_class.eos_token_id,
-    )
-    padded = [[pad] * (width - len(row)) + row for row in contexts]
-    marks = [[0] * (width - len(row)) + [1] * len(row) for row in contexts]
-    device = trainer.accelerator.device
-    with (
-        unwrap_model_for_generation(
-            trainer.model_wrapped, trainer.accelerator
-        ) as model,
-        torch.no_grad(),
-    ):
-        found = model.generate(
-            torch.tensor(padded, device=device),
-            attention_mask=torch.tensor(marks, device=device),
-            generation_config=trainer.generation_config,
-            max_new_tokens=max(rooms),
-            return_dict_in_generate=True,
-            output_logits=True,
-        )
-    new = found.sequences[:, width:]
-    logits = torch.stack(found.logits, 1) / trainer.temperature
-    logprobs = torch.log_softmax(logits, -1).gather(-1, new[..., None])[..., 0]
-    turns = []
-    for ids, values, room in zip(new.tolist(), logprobs.tolist(), rooms):
-        stop = ids.index(end) + 1 if end in ids else len(ids)
-        turns.append((ids[: min(stop, room)], values[: min(stop, room)]))
-    return turns
 
 
 # ------------------------------------------------------------------ Convention -> GRPOConfig
@@ -615,7 +444,6 @@ LOSS_TYPES = {
 }
 _ALWAYS = (
     "baseline",
-    "group_of_one",
     "unscored",
     "groups",
     "returns",
@@ -645,6 +473,9 @@ def unsayable(convention: Convention) -> dict[str, Any]:
         for name in asked
         if getattr(convention, name) != getattr(TRL, name)
     }
+    if convention.group_of_one == "raw":
+        # GRPOConfig refuses such groups; a rollout whose peers are unscored gets 0.
+        wrong["group_of_one"] = "zero"
     if convention.kl_weight and convention.kl_place == "reward":
         wrong["kl_place"] = "loss"
     if convention.aggregation not in LOSS_TYPES:
