@@ -71,6 +71,7 @@ def silent() -> None:
     """
     os.environ.update(QUIET)
     warnings.filterwarnings("ignore", category=FutureWarning, module="transformers")
+    warnings.filterwarnings("ignore", message="IProgress not found")  # in a notebook
 
 
 def peak_megabytes() -> float | None:
