@@ -315,7 +315,10 @@ TRL = Convention(
     log_ratio_clamp=None,
     kl_ratio=True,
     notes=(
-        ("group_of_one", "num_generations must be at least 2; a lone scored one gets 0"),
+        (
+            "group_of_one",
+            "num_generations must be at least 2; a lone scored one gets 0",
+        ),
         ("aggregation", 'loss_type="dapo"'),
         ("kl_weight", "beta is 0 by default; the estimator is k3 once it is not"),
     ),

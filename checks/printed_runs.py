@@ -27,6 +27,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
+from build_notebooks import ENVIRONMENTS
 from environments import enter
 from verdicts import Verdicts
 
@@ -83,7 +84,8 @@ def readings() -> Iterator[tuple[str, Callable[[], object]]]:
     for path in sorted((ROOT / "docs" / "en").glob("*.md")):
         yield f"docs/en/{path.name}", partial(run_examples, path)
     for path in sorted((ROOT / "examples").glob("*/*.en.ipynb")):
-        yield path.name, partial(run_cells, path)
+        if path.parent.name not in ENVIRONMENTS:  # those draw with torch
+            yield path.name, partial(run_cells, path)
 
 
 def run_examples(path: Path) -> None:
