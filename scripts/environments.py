@@ -85,8 +85,9 @@ def works(program: Path) -> bool:
 def torch_first(lock: Path) -> Iterator[list[str]]:
     """pip's arguments, a call at a time. What needs torch would choose a build of it."""
     pins = re.findall(r"(?m)^torch==\S+", lock.read_text(encoding="utf-8"))
+    index = os.environ.get("AGENTIC_RL_TORCH_INDEX")  # of PyTorch's CPU builds, say
     if pins:
-        yield pins
+        yield [*(["--index-url", index] if index else []), *pins]
     yield ["-r", str(lock)]
 
 

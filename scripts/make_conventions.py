@@ -68,7 +68,7 @@ SECTIONS = {
             "test_three_frameworks_three_constants_case_c03",
         ),
         "std_epsilon": Row(
-            "分母上加的小数",
+            "防止除以零的很小的数",
             "the small number that guards the division",
             SCALED,
             "test_three_frameworks_three_constants_case_c03",
@@ -139,7 +139,7 @@ SECTIONS = {
             "test_three_answers_for_the_same_losses_case_c06",
         ),
         "mean_epsilon": Row(
-            "求均值时给计数加的小数",
+            "求均值时给计数加的很小的数",
             "added to a count where a mean is taken",
             LOSS,
             "test_mean_epsilon_is_added_to_an_episodes_count",
@@ -256,7 +256,7 @@ WORDS: dict[str, dict[str, Any]] = {
         "sections": "预设",
         "head": ("开关", "管什么", "`course`", "别的预设", "式子", "测试"),
         "notes": "来源没有说的",
-        "note": "论文和框架没有写明的地方，由我们选定，逐条记着（英文）：",
+        "note": "来源没写明的，由我们选定；开关表达不全的，也记在这里（英文）：",
     },
     "en": {
         "title": "Conventions: every switch, every preset",
@@ -286,7 +286,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "test",
         ),
         "notes": "What the sources leave open",
-        "note": "Where a paper or a framework does not say, we chose; each case is noted:",
+        "note": "Where a source is silent, we chose. What a switch can't hold is noted too:",
     },
 }
 

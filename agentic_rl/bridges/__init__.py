@@ -1,8 +1,9 @@
 """The same objects in the terms of the big frameworks.
 
 A bridge is a dictionary: on one side the objects of this package, on the other what a
-framework calls them. Importing a bridge imports no framework; what needs one asks for it
-when it is called, and says in one line what to install if it is not there.
+framework calls them. Importing a bridge imports no framework. Scripts ask ``missing()``
+first, which says in one line what to install; what makes a tokenizer, a model or a dataset
+imports what it needs when it is called.
 
     frameworks.py   which version of which framework this course speaks of
     token_ids.py    a trajectory as a language model's token ids, and back

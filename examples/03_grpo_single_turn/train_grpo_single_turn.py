@@ -90,7 +90,7 @@ def show_advantages(rewards: list[float | None]) -> None:
     ours = group_advantages(rewards, group, COURSE)
     theirs = group_advantages(rewards, group, TRL)
     rows = list(zip(GOLDEN_NAMES, rewards, ours, theirs))
-    print(render.table(["episode", "reward", "course", "TRL"], rows))
+    print(render.table(["episode", "reward", "course", "preset trl"], rows))
     print(
         f"\nTRL divides by std + {TRL.std_epsilon:g}: a little less than the course's."
     )

@@ -2,7 +2,7 @@
 
     python3 examples/04_verl_minimal/rollout.py
 
-A server says what the four assistants of chapter 00 said; all the rest is verl's: the
+A server says what the four assistants of chapter 01 said; all the rest is verl's: the
 loader of the tools, the agent loop, the reward manager, the estimator. Without verl it
 prints the same records in verl's form, and how to install it.
 
@@ -408,7 +408,7 @@ def main() -> None:
         print(f"\n{problem}")
         return
     quiet()
-    PROGRESS.show("importing verl takes a quarter of a minute ...")
+    PROGRESS.show("importing verl takes some seconds ...")
     frameworks.require("verl")
     from agentic_rl.bridges.tiny_model import make_tokenizer
 
