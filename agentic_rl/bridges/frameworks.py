@@ -32,7 +32,8 @@ def missing(framework: str) -> str | None:
     )
     return (
         f"{state}, this course needs {wanted}: install torch (its CPU build is enough), "
-        f"then pip install -r {LOCKS[framework]}"
+        f"then pip install -r {LOCKS[framework]}; or use the Python that "
+        f"scripts/environments.py {framework} makes"
     )
 
 

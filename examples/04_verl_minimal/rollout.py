@@ -405,7 +405,8 @@ def main() -> None:
         print(render.heading("The golden group as AgentLoopOutput", "04.2"))
         print("One id for each token of the course; in verl a tokenizer's own.\n")
         show_records(Words())
-        print(f"\n{problem}")
+        print()
+        print(render.paragraph(f"Not run: {problem}."))
         return
     quiet()
     PROGRESS.show("importing verl takes some seconds ...")
