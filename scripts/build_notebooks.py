@@ -24,10 +24,12 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
 
-from environments import OFFLINE, enter, python
+from environments import enter, python
 from notebook_prose import BuildError, cells
+
+from agentic_rl.bridges.frameworks import OFFLINE
 
 EXAMPLES = ROOT / "examples"
 SOURCES = {"": "notebook.md", ".en": "notebook.en.md"}  # ending -> prose

@@ -26,10 +26,12 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "checks")]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "checks")]
 
-from environments import OFFLINE, python
+from environments import python
 from verdicts import Verdicts
+
+from agentic_rl.bridges.frameworks import OFFLINE
 
 SCRIPTS = {
     "trl": (

@@ -30,18 +30,6 @@ LOCKS = {
 }
 FRAMEWORKS = ("trl", "verl")  # large, and for newer Pythons only
 NEEDED = (3, 11)
-# What keeps the frameworks from asking anybody for anything.
-OFFLINE = {
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TRL_EXPERIMENTAL_SILENCE": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "WANDB_MODE": "disabled",
-    "TOKENIZERS_PARALLELISM": "false",
-    "OMP_NUM_THREADS": "1",
-}
 DONE = "installed"  # the file that says that a folder is complete
 
 

@@ -9,6 +9,19 @@ from types import ModuleType
 VERSIONS = {"trl": "1.16.0", "verl": "0.9.1"}
 LOCKS = {"trl": "requirements-optional.txt", "verl": "requirements-verl.txt"}
 
+# What keeps them from asking anybody for anything, and the small models on one thread.
+OFFLINE = {
+    "HF_HUB_OFFLINE": "1",
+    "HF_HUB_DISABLE_TELEMETRY": "1",
+    "HF_DATASETS_OFFLINE": "1",
+    "TRANSFORMERS_OFFLINE": "1",
+    "TRL_EXPERIMENTAL_SILENCE": "1",  # rollout_func and environment_factory warn
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "WANDB_MODE": "disabled",
+    "TOKENIZERS_PARALLELISM": "false",
+    "OMP_NUM_THREADS": "1",  # models this small are slower with more threads
+}
+
 
 class BridgeError(ValueError):
     """What a bridge can't carry over, or a framework that is not there; says which."""

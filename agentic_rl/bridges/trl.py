@@ -25,7 +25,7 @@ from dataclasses import replace
 from typing import Any
 
 from agentic_rl.agent_loop import Episode, Limits
-from agentic_rl.bridges.frameworks import BridgeError
+from agentic_rl.bridges.frameworks import OFFLINE, BridgeError
 from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
 from agentic_rl.conventions import TRL, Convention, ConventionError
 from agentic_rl.messages import Message, assistant_text, parse_json, user
@@ -40,16 +40,7 @@ RewardFunction = Callable[[Trajectory, Task], "Score | float | None"]
 
 # ------------------------------------------------------------------ quiet, on a laptop
 
-QUIET = {
-    "HF_HUB_OFFLINE": "1",  # no model hub, and no telemetry either
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "HF_DATASETS_OFFLINE": "1",
-    "TRANSFORMERS_OFFLINE": "1",
-    "TRL_EXPERIMENTAL_SILENCE": "1",  # rollout_func and environment_factory warn
-    "HF_HUB_DISABLE_PROGRESS_BARS": "1",
-    "TOKENIZERS_PARALLELISM": "false",
-    "OMP_NUM_THREADS": "1",  # models this small are slower with more threads
-}
+QUIET = {**OFFLINE, "HF_HUB_DISABLE_PROGRESS_BARS": "1"}
 
 LAPTOP: dict[str, Any] = {
     "use_cpu": True,

@@ -25,7 +25,7 @@ SCALE_OUT = HERE / "scale_out"
 sys.path[:0] = [str(ROOT), str(HERE)]
 
 from agentic_rl.bridges import tiny_model
-from agentic_rl.bridges.frameworks import BridgeError, missing
+from agentic_rl.bridges.frameworks import OFFLINE, BridgeError, missing
 from agentic_rl.cli.terminal import Progress
 from agentic_rl.evaluation import held_out_tasks, training_tasks
 from agentic_rl.tasks import generate
@@ -46,17 +46,12 @@ SURROUNDINGS = {
     "https_proxy": NOBODY,
     "no_proxy": "127.0.0.1,localhost",
     "RAY_USAGE_STATS_REPORT_URL": NOBODY,
-    "HF_HUB_OFFLINE": "1",
-    "HF_HUB_DISABLE_TELEMETRY": "1",
-    "RAY_USAGE_STATS_ENABLED": "0",
+    **OFFLINE,
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
-    "WANDB_MODE": "disabled",
-    "TOKENIZERS_PARALLELISM": "false",
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
-    "OMP_NUM_THREADS": "1",
 }
 CPU_PLATFORM = {
     "VERL_USE_EXTERNAL_MODULES": "cpu_platform",
