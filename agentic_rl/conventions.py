@@ -308,7 +308,6 @@ TRL = Convention(
     name="trl",
     source="TRL 1.16.0, GRPOTrainer with its default GRPOConfig",
     std_epsilon=1e-4,
-    group_of_one="refuse",
     zero_spread="divide",
     unit="token",
     aggregation="batch_mean",
@@ -317,7 +316,7 @@ TRL = Convention(
     notes=(
         (
             "group_of_one",
-            "num_generations must be at least 2; a lone scored one gets 0",
+            "of one scored rollout among unscored ones; num_generations is at least 2",
         ),
         ("aggregation", 'loss_type="dapo"'),
         ("kl_weight", "beta is 0 by default; the estimator is k3 once it is not"),

@@ -24,10 +24,13 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
 import pyodide
+import pythons
 from verdicts import Verdicts
 
-ROOT = Path(__file__).resolve().parents[1]
 OLDEST, NEEDED, NEWEST = (3, 6), (3, 10), (3, 14)
 AT_A_TIME = 2
 SECONDS = 300  # after which a program is said to hang
@@ -93,45 +96,12 @@ def runners(wasm: bool) -> list[Runner]:
 
 
 def cpythons() -> list[Runner]:
-    """One CPython for each minor version: this one, those on PATH, those of pyenv."""
-    found: dict[tuple[int, int], Runner] = {}
-    for command in candidates():
-        version = version_of(command)
-        if version and OLDEST <= version <= NEWEST and version not in found:
-            name = ".".join(map(str, version))
-            found[version] = Runner(name, (command,), version)
-    return list(found.values())
-
-
-def candidates() -> Iterator[str]:
-    """Commands that may be a Python."""
-    yield sys.executable
-    for folder in os.get_exec_path():
-        for minor in range(OLDEST[1], NEWEST[1] + 1):
-            command = Path(folder) / f"python3.{minor}"
-            if command.is_file():
-                yield str(command)
-    roots = (os.environ.get("PYENV_ROOT"), "~/.pyenv")
-    for root in filter(None, roots):
-        for command in sorted(Path(root).expanduser().glob("versions/*/bin/python")):
-            yield str(command)
-
-
-ASK = "import sys; print(sys.implementation.name, *sys.version_info[:2])"
-
-
-def version_of(command: str) -> tuple[int, int] | None:
-    """(major, minor) of a CPython that really starts; a shim may not, then None."""
-    try:
-        done = subprocess.run(
-            [command, "-c", ASK], capture_output=True, text=True, timeout=SECONDS
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    words = done.stdout.split()
-    if done.returncode or len(words) != 3 or words[0] != "cpython":
-        return None
-    return int(words[1]), int(words[2])
+    """One CPython for each minor version that the course speaks of."""
+    return [
+        Runner(".".join(map(str, version)), (command,), version)
+        for version, command in pythons.cpythons().items()
+        if OLDEST <= version <= NEWEST
+    ]
 
 
 # ------------------------------------------------------------------ running

@@ -16,20 +16,33 @@ import re
 import shutil
 import subprocess
 import sys
-import venv
-from collections.abc import Iterator
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from pythons import cpythons
+
 LOCKS = {
     "checks": ROOT / "checks" / "requirements.txt",
     "notebooks": ROOT / "requirements.txt",
     "peers": ROOT / "benchmarks" / "requirements.txt",
     "trl": ROOT / "requirements-optional.txt",
     "verl": ROOT / "requirements-verl.txt",
+    "openrlhf": ROOT / "requirements-openrlhf.txt",
+    "agent_lightning": ROOT / "requirements-agent-lightning.txt",
 }
-FRAMEWORKS = ("trl", "verl")  # large, and for newer Pythons only
-NEEDED = (3, 11)
+OLDEST = {  # the Python that a framework needs
+    "trl": (3, 11),
+    "verl": (3, 11),
+    "openrlhf": (3, 11),
+    "agent_lightning": (3, 12),
+}
+# What a framework asks for and a CPU can't have: another kind of pip's own checks.
+FLAGS = {
+    "verl": ("--no-deps", "--ignore-requires-python"),
+    "openrlhf": ("--no-deps",),
+}
 DONE = "installed"  # the file that says that a folder is complete
 
 
@@ -43,25 +56,42 @@ def cache_folder(name: str, lock: Path) -> Path:
 def python(name: str) -> str:
     """The interpreter of an environment in LOCKS; makes it if it is not there.
 
-    Raises subprocess.CalledProcessError if pip fails, RuntimeError for a Python that is
-    too old.
+    Raises subprocess.CalledProcessError if pip fails, RuntimeError if no Python at hand
+    is new enough.
     """
     lock = LOCKS[name]
-    version = "{}.{}".format(*sys.version_info)
-    if name in FRAMEWORKS and sys.version_info < NEEDED:
-        raise RuntimeError(f"{name} needs Python 3.11 or newer, this is {version}")
+    version, base = base_of(name)
     folder = cache_folder(f"{name}-{version}", lock)
     program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     if not (folder / DONE).exists():
-        size = "; 2 GB, some minutes" if name in FRAMEWORKS else ""
+        size = "; 2 GB, some minutes" if torch_pins(lock) else ""
         say(f"making the environment {name!r} in a cache folder{size}")
         if not works(program):
             shutil.rmtree(folder, ignore_errors=True)
-            venv.create(folder, symlinks=os.name != "nt", with_pip=True)
-        for wanted in torch_first(lock):
-            install(program, *wanted)
+            kind = "--copies" if os.name == "nt" else "--symlinks"
+            subprocess.run([base, "-m", "venv", kind, str(folder)], check=True)
+        if pins := torch_pins(lock):  # first: what needs torch would choose its build
+            install(program, *torch_index(), *pins)
+        install(program, *FLAGS.get(name, ()), "-r", str(lock))
         (folder / DONE).touch()
     return str(program)
+
+
+def base_of(name: str) -> tuple[str, str]:
+    """(version, command) of the Python that an environment is made of: this one, or the
+    oldest one at hand that is new enough. Raises RuntimeError if there is none."""
+    needed = OLDEST.get(name, (3, 0))
+    if sys.version_info[:2] >= needed:
+        return "{}.{}".format(*sys.version_info), sys.executable
+    fit = sorted(item for item in cpythons().items() if item[0] >= needed)
+    if not fit:
+        wanted = "{}.{}".format(*needed)
+        raise RuntimeError(
+            f"{name} needs Python {wanted} or newer, and none is at hand: not this one, "
+            "not on PATH, not in pyenv"
+        )
+    version, command = fit[0]
+    return "{}.{}".format(*version), command
 
 
 def works(program: Path) -> bool:
@@ -70,13 +100,15 @@ def works(program: Path) -> bool:
     return program.exists() and not subprocess.run(ask, capture_output=True).returncode
 
 
-def torch_first(lock: Path) -> Iterator[list[str]]:
-    """pip's arguments, a call at a time. What needs torch would choose a build of it."""
-    pins = re.findall(r"(?m)^torch==\S+", lock.read_text(encoding="utf-8"))
-    index = os.environ.get("AGENTIC_RL_TORCH_INDEX")  # of PyTorch's CPU builds, say
-    if pins:
-        yield [*(["--index-url", index] if index else []), *pins]
-    yield ["-r", str(lock)]
+def torch_pins(lock: Path) -> list[str]:
+    """The line of a lock file that pins torch, if it has one."""
+    return re.findall(r"(?m)^torch==\S+", lock.read_text(encoding="utf-8"))
+
+
+def torch_index() -> tuple[str, ...]:
+    """pip's arguments for another index of torch's builds, if the caller names one."""
+    index = os.environ.get("AGENTIC_RL_TORCH_INDEX")
+    return ("--index-url", index) if index else ()
 
 
 def install(program: Path, *wanted: str) -> None:

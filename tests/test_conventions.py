@@ -179,7 +179,7 @@ class Presets(unittest.TestCase):
         self.assert_values(TRL, kl_ratio=True)
         # Case c02 (verl#7794): a group of one
         self.assert_values(VERL, group_of_one="raw")
-        self.assert_values(TRL, group_of_one="refuse", unscored="left_out")
+        self.assert_values(TRL, group_of_one="zero", unscored="left_out")
         self.assert_values(OPENRLHF, group_of_one="refuse")
         # verl divides an episode's sum by its count + 1e-8 and passes over empty rows
         self.assert_values(VERL, mean_epsilon=1e-8, empty_rows="left_out")

@@ -417,7 +417,7 @@ class BadInput(Folders):
         self.assertEqual(contents(self.out), {"letter.txt": b"dear"})
 
     def test_a_convention_that_refuses_the_batch_is_told_in_a_line(self):
-        done = self.train("--convention", "trl", "--group-size", 1)
+        done = self.train("--convention", "openrlhf", "--group-size", 1)
         self.assertEqual(done.status, 2)
         self.assertIn("one episode has no peers", done.err)
         self.assertFalse(self.out.exists(), "nothing is left of it")

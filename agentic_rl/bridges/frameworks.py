@@ -6,8 +6,19 @@ import importlib
 import importlib.metadata
 from types import ModuleType
 
-VERSIONS = {"trl": "1.16.0", "verl": "0.9.1"}
-LOCKS = {"trl": "requirements-optional.txt", "verl": "requirements-verl.txt"}
+VERSIONS = {
+    "trl": "1.16.0",
+    "verl": "0.9.1",
+    "openrlhf": "0.11.2",
+    "agent_lightning": "1.0.2",
+}
+LOCKS = {
+    "trl": "requirements-optional.txt",
+    "verl": "requirements-verl.txt",
+    "openrlhf": "requirements-openrlhf.txt",
+    "agent_lightning": "requirements-agent-lightning.txt",
+}
+PACKAGES = {"agent_lightning": "agentlightning"}  # where it is not the name itself
 
 # What keeps them from asking anybody for anything, and the small models on one thread.
 OFFLINE = {
@@ -30,7 +41,7 @@ class BridgeError(ValueError):
 def installed(framework: str) -> str | None:
     """The version that is installed here, or None."""
     try:
-        return importlib.metadata.version(framework)
+        return importlib.metadata.version(PACKAGES.get(framework, framework))
     except importlib.metadata.PackageNotFoundError:
         return None
 
@@ -44,9 +55,9 @@ def missing(framework: str) -> str | None:
         f"{framework} {found} is installed" if found else f"{framework} is not there"
     )
     return (
-        f"{state}, this course needs {wanted}: install torch (its CPU build is enough), "
-        f"then pip install -r {LOCKS[framework]}; or use the Python that "
-        f"scripts/environments.py {framework} makes"
+        f"{state}, this course needs {wanted}: use the Python that "
+        f"scripts/environments.py {framework} makes, or install what "
+        f"{LOCKS[framework]} pins, as its first lines say"
     )
 
 
@@ -54,4 +65,4 @@ def require(framework: str) -> ModuleType:
     """The framework's module, imported now. Raises BridgeError with one line."""
     if problem := missing(framework):
         raise BridgeError(problem)
-    return importlib.import_module(framework)
+    return importlib.import_module(PACKAGES.get(framework, framework))

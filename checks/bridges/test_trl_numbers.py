@@ -429,8 +429,7 @@ class Advantages(unittest.TestCase):
         for scale in SCALES:
             with self.subTest(scale):
                 self.assertEqual(their_advantages(rewards, 4, scale), [0.0] * 4)
-                convention = TRL.but(std=scale, group_of_one="zero")
-                own = group_advantages(rewards, [0] * 4, convention)
+                own = group_advantages(rewards, [0] * 4, TRL.but(std=scale))
                 self.assertEqual(own, [0.0] * 4)
 
     def test_a_convention_that_refuses_a_lone_rollout_is_stricter_than_trl(self):

@@ -215,9 +215,10 @@ def show_edges() -> None:
     print()
     print(
         render.paragraph(
-            f"TRL refuses a group of one (group_of_one={TRL.group_of_one!r}); verl hands "
-            "back its raw reward. We give 0: nothing was compared. An unscored sample "
-            "takes no part, and gets 0."
+            f"verl hands back the raw reward of a group of one (group_of_one="
+            f"{VERL.group_of_one!r}). We give 0: nothing was compared. So does TRL, to one "
+            "scored sample among unscored ones; it won't be asked for a group of one. An "
+            "unscored sample takes no part, and gets 0."
         )
     )
 

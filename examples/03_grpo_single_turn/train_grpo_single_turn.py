@@ -203,12 +203,11 @@ def chapter() -> int:
     show_row()
     show_advantages(golden_rewards())
     show_settings()
-    status = 0
     if problem := missing("trl"):
         print(render.heading("The real GRPOTrainer", "03.5"))
         print(render.paragraph(f"Not run: {problem}."))
-    else:
-        status = show_run()
+        return 0
+    status = show_run()
     print("\nNext: python3 examples/03_grpo_single_turn/train_grpo_tools.py")
     return status
 

@@ -402,7 +402,7 @@ def main() -> None:
     print("Chapter 04: the tools, the reward and the records of the course in verl.")
     show_interface()
     if problem := frameworks.missing("verl"):
-        print(render.heading("The golden group as AgentLoopOutput", "04.2"))
+        print(render.heading("The golden group as AgentLoopOutput", "04.3"))
         print("One id for each token of the course; in verl a tokenizer's own.\n")
         show_records(Words())
         print()

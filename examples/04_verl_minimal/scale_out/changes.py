@@ -18,6 +18,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import cpu_setup
 
+from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.cli.terminal import run
 
 NAMES = ("cpu", "one_node", "several_nodes")
@@ -62,7 +63,11 @@ def main() -> int:
     if len(sys.argv) != 3 or not set(sys.argv[1:]) <= set(NAMES):
         print(f"usage: changes.py A B, two of {', '.join(NAMES)}", file=sys.stderr)
         return 2
-    cpu_setup.surround(platform=False)
+    try:
+        cpu_setup.surround(platform=False)
+    except BridgeError as error:
+        print(f"Not run: {error}.", file=sys.stderr)
+        return 1
     print(*changes(*sys.argv[1:]), sep="\n")
     return 0
 
