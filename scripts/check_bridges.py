@@ -7,7 +7,10 @@ in checks/bridges/ run, and then the chapter's scripts, which end with an error 
 they did what they promise. A test that is skipped has failed. Nothing may contact another
 machine: every process runs with a watch on its addresses and, where the system allows it,
 in a network of its own that has nothing but this machine in it. One line a check, with
-its time and its largest memory; then how many passed.
+its time, the memory of its largest process and of all of them; then how many passed.
+
+A system that has no network of one's own to give is an error, unless --watched is said:
+then the watch stands alone, which sees Python's own connections and nothing else.
 """
 
 from __future__ import annotations
@@ -29,6 +32,7 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "checks")]
 
 from environments import python
+from process_tree import Watch
 from verdicts import Verdicts
 
 from agentic_rl.bridges.frameworks import OFFLINE
@@ -46,30 +50,36 @@ SCRIPTS = {
 }
 GUARD = ROOT / "checks" / "bridges" / "guard"
 MEGABYTES = 2048  # at most, in any one process
-# A network that holds nothing but this machine; the loopback device has to be woken.
+# A network that holds nothing but this machine, whose loopback device has to be woken; and
+# processes of its own, none of which outlives it.
 ALONE = (
-    "unshare",
-    "--net",
-    "--map-root-user",
-    "sh",
-    "-c",
-    'ip link set lo up && "$@"',
-    "sh",
+    *("unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"),
+    *("--map-root-user", "sh", "-c", 'ip link set lo up && "$@"', "sh"),
 )
+WATCHED = "--watched"
 
 
 class Ran(NamedTuple):
-    """What a program left behind: status, output, seconds, megabytes, addresses asked."""
+    """What a program left behind.
+
+    megabytes   of its largest process
+    together    of all its processes at one time
+    outside     the addresses that were asked for
+    """
 
     status: int
     output: str
     seconds: float
     megabytes: float
+    together: float
     outside: str
 
     @property
     def cost(self) -> str:
-        return f"{self.seconds:.0f} s, {self.megabytes:.0f} MB"
+        memory = f"{self.megabytes:.0f} MB"
+        if self.together > self.megabytes:
+            memory += f", {self.together:.0f} MB in all"
+        return f"{self.seconds:.0f} s, {memory}"
 
     def problems(self) -> list[str]:
         """What is wrong with the run, whatever it was for."""
@@ -112,14 +122,18 @@ def run(command: Sequence[str], prefix: Sequence[str]) -> Ran:
             stdout=page,
             stderr=subprocess.STDOUT,
         )
+        watch = Watch(program.pid)
+        watch.start()
         _, status, usage = os.wait4(program.pid, 0)
+        watch.stop()
         program.returncode = os.waitstatus_to_exitcode(status)
         page.seek(0)
         return Ran(
             program.returncode,
             page.read(),
             time.monotonic() - began,
-            usage.ru_maxrss / 1024,
+            max(usage.ru_maxrss / 1024, watch.largest),
+            watch.together,
             outside.read_text(encoding="utf-8"),
         )
 
@@ -159,16 +173,18 @@ def check_tests(
 
 
 def main() -> int:
-    names = sys.argv[1:] or list(SCRIPTS)
+    names = [name for name in sys.argv[1:] if name != WATCHED] or list(SCRIPTS)
     if unknown := [name for name in names if name not in SCRIPTS]:
         print(f"{unknown[0]!r}: expected some of {', '.join(SCRIPTS)}", file=sys.stderr)
         return 2
     verdicts, prefix = Verdicts(), alone()
     print("network: none" if prefix else "network: watched, but there", flush=True)
+    if not prefix and WATCHED not in sys.argv[1:]:
+        verdicts.add("network", [f"this system has none to give; see {WATCHED}"])
     for name in names:
         try:
             check(name, prefix, verdicts)
-        except (RuntimeError, subprocess.CalledProcessError) as error:
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
             verdicts.add(f"{name}: its environment", [str(error)])
     return verdicts.close()
 

@@ -63,7 +63,7 @@ def python(name: str) -> str:
     version, base = base_of(name)
     folder = cache_folder(f"{name}-{version}", lock)
     program = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
-    if not (folder / DONE).exists():
+    if not ((folder / DONE).exists() and program.exists()):
         size = "; 2 GB, some minutes" if torch_pins(lock) else ""
         say(f"making the environment {name!r} in a cache folder{size}")
         if not works(program):
@@ -159,7 +159,11 @@ def main() -> int:
         print(f"{unknown[0]!r}: expected some of {known}", file=sys.stderr)
         return 2
     for name in names:
-        print(f"{name}: {python(name)}")
+        try:
+            print(f"{name}: {python(name)}")
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+            print(f"{name}: {error}", file=sys.stderr)
+            return 1
     return 0
 
 

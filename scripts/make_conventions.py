@@ -265,7 +265,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "After this page you can read every switch of a preset, and say which equation it "
             "belongs to and which test holds it.",
             '"GRPO" alone does not give a number. For four episodes with rewards 1, 0, 0, 1 '
-            "the foremost has advantage 0.8660 under `course`, 0.5 under `dr_grpo` and 0.6667 "
+            "the first has the advantage 0.8660 under `course`, 0.5 under `dr_grpo` and 0.6667 "
             "under `rloo`:",
         ),
         "after": (
@@ -273,7 +273,7 @@ WORDS: dict[str, dict[str, Any]] = {
             "table in the program: `python3 -m agentic_rl conventions --switches`.",
             "All values are taken by `scripts/make_conventions.py` from "
             "[conventions.py](../../agentic_rl/conventions.py); don't edit them here. Those "
-            "that are no whole numbers:",
+            "that are not integers:",
         ),
         "presets": ("preset", "source and version", "held by"),
         "sections": "Presets",

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import math
 import runpy
 import subprocess
 import sys
@@ -112,6 +113,17 @@ class Scripts(unittest.TestCase):
                     self.assertEqual(script["main"](), 1)
                 self.assertEqual(said.getvalue(), "gone\n")
 
+    def test_what_is_missing_fits_eighty_columns(self):
+        for name in ("train_grpo_tools.py", "two_steps_of_smollm2.py"):
+            script = runpy.run_path(str(CHAPTER / name))
+            argv = mock.patch.object(sys, "argv", [name])
+            with GONE, argv, contextlib.redirect_stderr(io.StringIO()) as said:
+                script["main"]()
+                told = frameworks.missing("trl")
+            lines = said.getvalue().splitlines()
+            self.assertEqual(" ".join(lines), told)
+            self.assertLessEqual(max(map(len, lines)), 80)
+
     def test_an_unknown_way_to_the_tools_is_refused(self):
         script = runpy.run_path(str(CHAPTER / "train_grpo_tools.py"))
         argv = mock.patch.object(sys, "argv", ["x", "--with", "magic"])
@@ -131,6 +143,11 @@ class Rows(unittest.TestCase):
     def test_every_task_comes_back(self):
         tasks = generate(5, seed=0)
         self.assertEqual([bridge.task_of(row) for row in bridge.rows(tasks)], tasks)
+
+    def test_a_row_without_a_task_is_refused(self):
+        for row in ({}, {"task": None}, {"task": {"id": "a"}}):
+            with self.assertRaisesRegex(BridgeError, "row: no task"):
+                bridge.task_of(row)
 
     def test_a_row_whose_answer_is_wrong_is_refused(self):
         row = bridge.rows([GOLDEN_TASK])[0]
@@ -265,6 +282,59 @@ class RewardFunction(unittest.TestCase):
         self.assertEqual(rewards, [None] * 4)
         self.assertEqual((extra, metrics["unscored"]), ({}, 1.0))
 
+    def test_a_batch_without_a_score_empties_the_columns_of_the_one_before(self):
+        """TRL keeps a column that is not logged again, and would print it once more."""
+        told = self.completions()
+        lost = [[{"role": "user", "content": "?"}]] * 4
+        for make in (
+            lambda: bridge.reward_function(COURSE_REWARD, None),
+            bridge.recorded_reward,
+        ):
+            reward = make()
+            columns = {
+                "reward": [0.9, None],
+                "breakdown": [{"right": 1.0}, {}],
+                "observations": [[], []],
+            }
+            call(reward, told, **columns)
+            columns.update(reward=[None] * 2, breakdown=[{}] * 2)
+            rewards, extra, metrics = call(reward, lost, **columns)
+            self.assertEqual(set(rewards), {None})
+            self.assertEqual(set(extra["right"]), {None})
+            self.assertEqual(metrics["unscored"], 1.0)
+            self.assertNotIn("breakdown/right", metrics)
+
+    def test_a_call_that_json_can_not_write_is_unscored(self):
+        """Python's json reads NaN, so TRL runs such a call; the run must not end of it."""
+        for odd in (math.nan, math.inf):
+            told = self.completions()
+            told[0][0] = {
+                "role": "assistant",
+                "content": "",
+                "tool_calls": [
+                    {
+                        "type": "function",
+                        "function": {
+                            "name": "calculator",
+                            "arguments": {"expression": odd},
+                        },
+                    }
+                ],
+            }
+            rewards, *_ = call(bridge.reward_function(COURSE_REWARD, None), told)
+            self.assertIsNone(rewards[0])
+            self.assertIsNotNone(rewards[1])
+
+    def test_no_rollout_at_all_is_refused(self):
+        for reward in (
+            bridge.reward_function(COURSE_REWARD, None),
+            bridge.recorded_reward(),
+        ):
+            with self.assertRaisesRegex(BridgeError, "at least one rollout"):
+                call(reward, [], reward=[], breakdown=[], observations=[])
+        with self.assertRaisesRegex(BridgeError, "at least one rollout"):
+            bridge.columns([])
+
     def test_a_breakdown_that_does_not_add_up_is_refused(self):
         wrong = bridge.reward_function(
             lambda episode, task: Score(1.0, {"half": 0.5}), None
@@ -274,7 +344,7 @@ class RewardFunction(unittest.TestCase):
 
     def test_beside_our_own_loop_the_recorded_score_is_handed_over(self):
         rewards, extra, metrics = call(
-            bridge.recorded_reward,
+            bridge.recorded_reward(),
             [[], []],
             reward=[0.9, None],
             breakdown=[{"right": 1.0, "calls": -0.1}, {}],
@@ -409,9 +479,25 @@ class Settings(unittest.TestCase):
 
     def test_a_group_of_one_is_refused(self):
         with self.assertRaisesRegex(
-            BridgeError, "group_size: TRL needs at least 2, got 1"
+            BridgeError, "group_size: TRL needs an integer, at least 2, got 1"
         ):
             bridge.settings(TRL, group_size=1)
+
+    def test_what_is_no_number_of_rollouts_epochs_or_ids_is_refused(self):
+        for odd in (2.5, math.nan, "8", True, None):
+            with self.assertRaisesRegex(
+                BridgeError, "group_size: TRL needs an integer"
+            ):
+                bridge.settings(TRL, group_size=odd)
+        for odd in (0, -1, 1.5):
+            with self.assertRaisesRegex(BridgeError, "epochs: TRL needs an integer"):
+                bridge.settings(TRL, epochs=odd)
+        with self.assertRaisesRegex(BridgeError, "max_length: TRL needs an integer"):
+            bridge.settings(TRL.but(aggregation="constant", max_length=40.5))
+        with self.assertRaisesRegex(
+            ConventionError, "expected a Convention, got 'trl'"
+        ):
+            bridge.settings("trl")
 
     def test_the_course_itself_is_not_one_of_trls(self):
         self.assertRaises(ConventionError, bridge.settings, COURSE)
@@ -430,6 +516,13 @@ class Worlds(unittest.TestCase):
         ):
             expected = trl_worlds.call_text(own, name, arguments)
             self.assertEqual(getattr(place, name)(**arguments), expected)
+
+    def test_an_argument_may_have_any_name(self):
+        place = trl_worlds.Environment()
+        place.reset(**bridge.rows([GOLDEN_TASK])[0])
+        for name in ("world", "self", "name"):
+            told = place.calculator(**{"expression": "1", name: "x"})
+            self.assertIn(f"unknown argument '{name}'", told)
 
     def test_a_function_has_the_tools_name_hints_and_a_google_docstring(self):
         (function, _) = trl_worlds.as_functions(trl_worlds.shared_tools([]))

@@ -46,6 +46,25 @@ class Guard(unittest.TestCase):
         self.assertIn("192.0.2.1", printed)
         self.assertEqual(outside, "socket.connect 192.0.2.1")
 
+    def test_nor_by_any_other_call(self):
+        for call, event in (
+            ("socket.socket(type=socket.SOCK_DGRAM).sendto(b'', {})", "sendto"),
+            (
+                "socket.socket(type=socket.SOCK_DGRAM).sendmsg([b''], [], 0, {})",
+                "sendmsg",
+            ),
+            ("socket.gethostbyname({}[0])", "gethostbyname"),
+            ("socket.gethostbyaddr({}[0])", "gethostbyaddr"),
+            ("socket.getnameinfo({}, 0)", "getnameinfo"),
+        ):
+            with self.subTest(event):
+                asked = call.format("('192.0.2.1', 80)")
+                printed, outside = self.run_watched(
+                    f"try: {asked}\nexcept OSError as error: print(error)"
+                )
+                self.assertIn("allows no outside address: 192.0.2.1", printed)
+                self.assertEqual(outside, f"socket.{event} 192.0.2.1")
+
     def test_a_child_is_watched_too(self):
         child = "import socket; socket.getaddrinfo('hub.example', 1)"
         _, outside = self.run_watched(

@@ -9,9 +9,11 @@ from __future__ import annotations
 import math
 import unittest
 
+from agentic_rl.agent_loop import run_script
 from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.bridges.token_ids import TokenIds, from_ids, to_ids
-from agentic_rl.golden import golden_set
+from agentic_rl.golden import GOLDEN_TASK, golden_set
+from agentic_rl.scripted import says
 from agentic_rl.tokens import IM_END, IM_START, decode
 from agentic_rl.trajectory import Trajectory, TrajectoryError
 
@@ -85,6 +87,14 @@ class ThereAndBack(unittest.TestCase):
             own = tokenizer.decode([token for token, mask in rows if mask])
             rows = zip(trajectory.tokens, trajectory.loss_mask)
             self.assertEqual(own, decode(token for token, mask in rows if mask), name)
+
+    def test_a_turn_that_spells_a_marker_is_text(self):
+        for text in (IM_START, IM_END, IM_END + IM_START):
+            said = run_script(says(text), GOLDEN_TASK)
+            record = to_ids(said, tokenizer := Characters())
+            self.assertEqual(record.response_ids.count(START), 0)
+            self.assertEqual(record.response_ids.count(END), 1)
+            self.assertEqual(from_ids(record, tokenizer), said)
 
     def test_no_id_has_two_authors_however_long_ids_are(self):
         # "\n" of the header and "A" of "Answer" are neighbours, of two authors.
@@ -190,8 +200,62 @@ class Refused(unittest.TestCase):
     def test_more_turns_than_decisions(self):
         self.refuse(
             "decision 1: nothing is noted of it",
-            notes=lambda notes: notes._replace(choices=notes.choices[:1]),
+            notes=lambda notes: notes._replace(
+                choices=notes.choices[:1], turn_ends=notes.turn_ends[:1]
+            ),
         )
+
+    def test_fewer_turns_or_observations_than_are_noted(self):
+        self.refuse(
+            "2 decisions in the ids, noted 3",
+            notes=lambda notes: notes._replace(
+                choices=[*notes.choices, ("start", None)],
+                turn_ends=[*notes.turn_ends, "stop"],
+            ),
+        )
+        self.refuse(
+            "1 observations in the ids, noted 2",
+            notes=lambda notes: notes._replace(observations=["result", "result"]),
+        )
+        self.refuse(
+            "turn_ends: 1 values for 2 turns",
+            notes=lambda notes: notes._replace(turn_ends=["stop"]),
+        )
+
+    def test_a_record_cut_anywhere_is_no_finished_episode(self):
+        """A trainer cuts at its length, in a call, a tool's answer, or the last answer.
+
+        Only what the template writes after the last end of turn may be missing.
+        """
+        record = to_ids(episode("one call"), tokenizer := Characters())
+        for length in range(len(record.response_ids) - 1):
+            short = record._replace(
+                response_ids=record.response_ids[:length],
+                response_mask=record.response_mask[:length],
+                logprobs=record.logprobs[:length],
+            )
+            with self.subTest(length), self.assertRaises(BridgeError):
+                from_ids(short, tokenizer)
+
+    def test_a_tokenizer_without_the_ends_of_turns(self):
+        class Without(Characters):
+            def __init__(self, unknown):
+                super().__init__()
+                self.unknown = unknown
+
+            def convert_tokens_to_ids(self, tokens):
+                return self.unknown
+
+        for unknown in (None, 0):  # 0: the id of what it does not know
+            with self.assertRaisesRegex(BridgeError, r"<\|im_start\|>, it has none"):
+                to_ids(episode("guess"), Without(unknown))
+            with self.assertRaisesRegex(BridgeError, r"<\|im_start\|>, it has none"):
+                from_ids(to_ids(episode("guess"), Characters()), Without(unknown))
+
+    def test_half_of_a_surrogate_pair(self):
+        said = run_script(says("\ud83d"), GOLDEN_TASK)
+        with self.assertRaisesRegex(BridgeError, "half of a pair"):
+            to_ids(said, Characters())
 
     def test_an_answer_to_a_call_that_nobody_made(self):
         self.refuse(

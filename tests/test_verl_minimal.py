@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import re
 import subprocess
@@ -18,7 +19,7 @@ from agentic_rl.bridges import verl as bridge
 from agentic_rl.bridges.frameworks import VERSIONS, BridgeError, installed, missing
 from agentic_rl.conventions import COURSE, PRESETS, VERL
 from agentic_rl.golden import GOLDEN_TASK, LOOKUP_TASK, golden_set
-from agentic_rl.reward import COURSE_REWARD, LARGE_COSTS
+from agentic_rl.reward import COURSE_REWARD, LARGE_COSTS, Reward, Term, right
 from agentic_rl.tasks import Task
 from agentic_rl.tool_math import CALCULATOR, lookup_tool
 from agentic_rl.trajectory import Trajectory, TrajectoryError
@@ -99,6 +100,8 @@ class ThereAndBack(unittest.TestCase):
             bridge.from_output({**fields, "extra_fields": {}}, tokenizer)
         with self.assertRaisesRegex(TrajectoryError, "response_mask"):
             bridge.from_output({**fields, "response_mask": [1]}, tokenizer)
+        with self.assertRaisesRegex(BridgeError, "response_logprobs: None"):
+            bridge.from_output({**fields, "response_logprobs": None}, tokenizer)
         with self.assertRaisesRegex(BridgeError, "no token of an assistant"):
             bridge.output(Trajectory("silent"), tokenizer)
 
@@ -140,8 +143,9 @@ class Rows(unittest.TestCase):
         self.assertEqual(bridge.task_of(info), LOOKUP_TASK)
 
     def test_a_row_without_a_task_is_refused(self):
-        with self.assertRaisesRegex(BridgeError, "no task"):
-            bridge.task_of({})
+        for info in ({}, None, {"task": LOOKUP_TASK.to_dict()}):
+            with self.assertRaisesRegex(BridgeError, "no task"):
+                bridge.task_of(info)
 
 
 class Tools(unittest.TestCase):
@@ -159,6 +163,8 @@ class Tools(unittest.TestCase):
         for name, create in (
             ("lookup", {}),
             ("lookup", {"prices": "7"}),
+            ("lookup", {"prices": None}),
+            ("lookup", None),
             ("python", {}),
         ):
             with self.assertRaises(BridgeError):
@@ -255,12 +261,19 @@ class Score(unittest.TestCase):
         for extra, problem in (
             ({"num_turns": None}, "num_turns"),
             ({"num_turns": 3}, "num_turns"),
+            ({"num_turns": 2.9}, "num_turns"),
+            ({"num_turns": math.inf}, "num_turns"),
+            ({"num_turns": "two"}, "num_turns"),
             ({"num_turns": 4}, "headers"),
             ({"tool_kinds": ["result"]}, "1 for 0 answers"),
             ({"tool_kinds": ["odd"], "tool_rewards": [0.0]}, "unknown kind"),
         ):
             with self.assertRaisesRegex(BridgeError, problem):
                 scored("Answer: 29842", **extra)
+        for name in ("score", "unclear"):
+            paid = Reward((Term(name, 1.0, right),))
+            with self.assertRaisesRegex(BridgeError, f"a term named '{name}'"):
+                scored("Answer: 29842", reward=paid)
         info = {**row()["extra_info"], "num_turns": 2}
         with self.assertRaisesRegex(BridgeError, "data_source"):
             bridge.score("gsm8k", "", "29842", info)
@@ -362,8 +375,34 @@ class TheScript(unittest.TestCase):
             text=True,
             cwd=FOLDER,
         )
-        self.assertEqual((done.returncode, done.stderr), (1, f"{missing('verl')}\n"))
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertEqual(" ".join(done.stderr.split()), missing("verl"))
         self.assertFalse((FOLDER / "nowhere").exists())
+
+    @unittest.skipIf(installed("verl"), "verl is here")
+    def test_the_other_programs_say_what_is_missing_and_nothing_else(self):
+        for name in (
+            "ray_rollout.py",
+            "train_worker.py",
+            "train_main_ppo.py",
+            "scale_out/two_cpu_nodes.py",
+        ):
+            done = subprocess.run(
+                [sys.executable, str(FOLDER / name)], capture_output=True, text=True
+            )
+            with self.subTest(name):
+                self.assertEqual((done.returncode, done.stdout), (1, ""))
+                self.assertEqual(" ".join(done.stderr.split()), missing("verl"))
+                self.assertLessEqual(max(map(len, done.stderr.splitlines())), 80)
+
+    def test_a_log_that_was_kept_is_read_without_verl(self):
+        log = FOLDER / "runs" / "main_ppo.jsonl"
+        program = [sys.executable, str(FOLDER / "train_main_ppo.py"), "--read"]
+        done = subprocess.run([*program, str(log)], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("181-200", done.stdout)
+        self.assertIn("4 is one call and an answer", " ".join(done.stdout.split()))
+        self.assertLessEqual(max(map(len, done.stdout.splitlines())), 80)
 
 
 if __name__ == "__main__":

@@ -21,6 +21,7 @@ from agentic_rl.messages import Message, parse_assistant, tool
 from agentic_rl.tokens import IM_END, IM_START, encode, header
 from agentic_rl.tools import Observation
 from agentic_rl.trajectory import Action, Trajectory, check_length
+from agentic_rl.values import excerpt
 
 
 class Tokenizer(Protocol):
@@ -73,16 +74,21 @@ class TokenIds(NamedTuple):
 
 
 def to_ids(trajectory: Trajectory, tokenizer: Tokenizer) -> TokenIds:
-    """The ids of a checked trajectory. Raises BridgeError if the assistant wrote nothing."""
+    """The ids of a checked trajectory.
+
+    Raises BridgeError if the assistant wrote nothing, if a text is not Unicode, or if the
+    tokenizer does not know the ends of the template's turns.
+    """
     trajectory.check()
+    start_id, end_id = markers(tokenizer)
     if not any(trajectory.loss_mask):
         raise BridgeError(f"{trajectory.task_id}: no token of an assistant to train on")
     ids: list[int] = []
     mask: list[int] = []
     logprobs: list[float] = []
-    for text, author, logprob in _runs(trajectory):
-        if text in (IM_START, IM_END):
-            new = [int(tokenizer.convert_tokens_to_ids(text))]
+    for text, special, author, logprob in _runs(trajectory):
+        if special:
+            new = [start_id if text == IM_START else end_id]
         else:
             new = ordinary(text, tokenizer)
         ids += new
@@ -94,22 +100,38 @@ def to_ids(trajectory: Trajectory, tokenizer: Tokenizer) -> TokenIds:
     )
 
 
+def markers(tokenizer: Tokenizer) -> tuple[int, int]:
+    """The ids that open and close a turn. Raises BridgeError for a tokenizer without."""
+    found = []
+    for name in (IM_START, IM_END):
+        token = tokenizer.convert_tokens_to_ids(name)
+        if token is None or tokenizer.decode([token]) != name:
+            raise BridgeError(f"tokenizer: expected a token {name}, it has none")
+        found.append(int(token))
+    return found[0], found[1]
+
+
 def ordinary(text: str, tokenizer: Tokenizer) -> list[int]:
     """A text's ids; a special token's name that stands in it is text like any other."""
+    if any("\ud800" <= letter <= "\udfff" for letter in text):
+        raise BridgeError(
+            f"expected Unicode text, got half of a pair in {excerpt(text)}"
+        )
     encoded = tokenizer(text, add_special_tokens=False, split_special_tokens=True)
     return list(encoded["input_ids"])
 
 
-def _runs(trajectory: Trajectory) -> Iterator[tuple[str, int, float]]:
-    """(text, mask, log-prob) of each special token, and of each text by one author."""
+def _runs(trajectory: Trajectory) -> Iterator[tuple[str, bool, int, float]]:
+    """(text, special, mask, log-prob): each special token, each text by one author."""
     rows = zip(trajectory.tokens, trajectory.loss_mask, trajectory.logprobs)
     for (special, mask), run in itertools.groupby(rows, _author):
         tokens = list(run)
         if special:
-            yield from ((token, mask, value or 0.0) for token, _, value in tokens)
+            for token, _, value in tokens:
+                yield token, True, mask, value or 0.0
         else:
             total = math.fsum(value or 0.0 for _, _, value in tokens)
-            yield "".join(token for token, _, _ in tokens), mask, total
+            yield "".join(token for token, _, _ in tokens), False, mask, total
 
 
 def _author(row: tuple[str, int, float | None]) -> tuple[bool, int]:
@@ -147,6 +169,9 @@ def from_ids(record: TokenIds, tokenizer: Tokenizer) -> Trajectory:
     """
     for name in ("response_mask", "logprobs"):
         check_length(name, getattr(record, name), len(record.response_ids), "ids")
+    check_length(
+        "turn_ends", record.notes.turn_ends, len(record.notes.choices), "turns"
+    )
     ids = [*record.prompt_ids, *record.response_ids]
     mask = [*[0] * len(record.prompt_ids), *record.response_mask]
     trajectory = Trajectory(record.notes.task_id)
@@ -157,6 +182,12 @@ def from_ids(record: TokenIds, tokenizer: Tokenizer) -> Trajectory:
         else:
             _add_context(trajectory, turn, record.notes)
     notes = record.notes
+    for found, noted, what in (
+        (trajectory.actions, notes.choices, "decisions"),
+        (trajectory.observations, notes.observations, "observations"),
+    ):
+        if len(found) != len(noted):
+            raise BridgeError(f"{len(found)} {what} in the ids, noted {len(noted)}")
     trajectory.finish_reason, trajectory.reward = notes.finish_reason, notes.reward
     trajectory.breakdown = dict(notes.breakdown)
     trajectory.check()
@@ -178,7 +209,7 @@ def _turns(
     logprobs: Sequence[float],
     tokenizer: Tokenizer,
 ) -> Iterator[_Turn]:
-    start, end = (tokenizer.convert_tokens_to_ids(name) for name in (IM_START, IM_END))
+    start, end = markers(tokenizer)
     place = 0
     while place < len(ids):
         if ids[place] != start:
@@ -190,6 +221,8 @@ def _turns(
         own = [i for i in range(place, min(stop + 1, len(ids))) if mask[i]]
         if own and role != "assistant":
             raise BridgeError(f"id {own[0]}: mask 1 in a turn of role {role!r}")
+        if stop == len(ids) and role != "assistant":
+            raise BridgeError(f"id {place}: a turn of role {role!r} without its end")
         yield _Turn(role, text, stop in own, math.fsum(logprobs[i] for i in own))
         if stop + 1 < len(ids) and tokenizer.decode([ids[stop + 1]]) != "\n":
             raise BridgeError(f"id {stop + 1}: expected a line end after a turn")
@@ -235,6 +268,8 @@ def _add_assistant(trajectory: Trajectory, turn: _Turn, notes: Notes) -> None:
     if place >= len(notes.choices):
         raise BridgeError(f"decision {place}: nothing is noted of it")
     (state, choice), ended = notes.choices[place], notes.turn_ends[place]
+    if not turn.own_end and ended != "length":
+        raise BridgeError(f"decision {place}: cut before its end, noted as {ended!r}")
     trajectory.add_context(header("assistant"))
     end = (IM_END,) if turn.own_end else ()
     trajectory.add_decision((*encode(turn.text), *end), turn.logprob)

@@ -27,7 +27,12 @@ from typing import Any
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.bridges.frameworks import OFFLINE, BridgeError
 from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
-from agentic_rl.conventions import TRL, Convention, ConventionError
+from agentic_rl.conventions import (
+    TRL,
+    Convention,
+    ConventionError,
+    check_convention,
+)
 from agentic_rl.messages import Message, assistant_text, parse_json, user
 from agentic_rl.reward import Score, attach
 from agentic_rl.tasks import Task, parse_task
@@ -112,6 +117,8 @@ def keep_batch(trainer: Any) -> dict[str, Any]:
 def completion_of(batch: dict[str, Any], place: int) -> tuple[list[int], list[int]]:
     """(ids, tool_mask) of one rollout of a kept batch, without the padding."""
     length = int(batch["completion_mask"][place].sum())
+    if "tool_mask" not in batch:
+        raise BridgeError("batch: no tool_mask: a trainer without tools has none")
     ids, mask = batch["completion_ids"][place], batch["tool_mask"][place]
     return ids[:length].tolist(), mask[:length].tolist()
 
@@ -185,7 +192,12 @@ def trajectory_of(record: dict[str, Any], tokenizer: Tokenizer) -> Trajectory:
     Raises BridgeError for a record without its notes, or whose ids are no episode.
     """
     keys = ("prompt_ids", "completion_ids", "env_mask", "logprobs", *Notes._fields)
-    if missing := [key for key in keys if key not in record]:
+    may_be_none = ("finish_reason", "reward")
+    if missing := [
+        key
+        for key in keys
+        if key not in record or (record[key] is None and key not in may_be_none)
+    ]:
         raise BridgeError(f"record: {missing[0]!r} is missing")
     notes = Notes(*(record[name] for name in Notes._fields))
     prompt, ids, mask, logprobs = (record[name] for name in keys[:4])
@@ -194,6 +206,8 @@ def trajectory_of(record: dict[str, Any], tokenizer: Tokenizer) -> Trajectory:
 
 def columns(records: Sequence[dict[str, Any]]) -> dict[str, list[Any]]:
     """Records side by side, as TRL wants them: key -> one value a rollout."""
+    if not records:
+        raise BridgeError("records: expected at least one rollout")
     return {name: [record[name] for record in records] for name in records[0]}
 
 
@@ -213,7 +227,9 @@ def rows(tasks: Iterable[Task]) -> list[dict[str, Any]]:
 
 
 def task_of(row: dict[str, Any]) -> Task:
-    """The task of a row. Raises TaskError or MessageError for what is none."""
+    """The task of a row. Raises BridgeError without a task, TaskError for what is none."""
+    if not isinstance(row.get("task"), str):
+        raise BridgeError("row: no task, expected one as text: a row of this bridge?")
     return parse_task(parse_json(row["task"]))
 
 
@@ -309,7 +325,11 @@ def replay(
                 f"message {place}: TRL has a turn of {message['role']!r}, our episode "
                 f"has none there ({reason})"
             )
-        say(episode, assistant_text(message), cut and place == len(completion) - 1)
+        try:
+            text = assistant_text(message)
+        except ValueError as error:  # NaN, say: TRL runs such a call, JSON has none
+            raise BridgeError(f"message {place}: {error}") from None
+        say(episode, text, cut and place == len(completion) - 1)
     if not episode.done:
         episode.trajectory.finish_reason = "length"
     return episode.trajectory
@@ -366,6 +386,7 @@ def reward_function(
             None where answers have no end, being one token long
     tools   the tools that the trainer was given, for ``tools=``; otherwise the task's own
     """
+    terms: dict[str, None] = {}
 
     def tool_math_reward(
         completions: Sequence[Sequence[Message]],
@@ -387,40 +408,52 @@ def reward_function(
             attach([episode], [reward(episode, asked)])
             scores.append(Score(episode.reward, episode.breakdown))
             calls += len(episode.observations)
-        return report(scores, calls, log_extra, log_metric)
+        return report(scores, calls, terms, log_extra, log_metric)
 
     return tool_math_reward
 
 
-def recorded_reward(
-    reward: Sequence[float | None],
-    breakdown: Sequence[dict[str, float]],
-    observations: Sequence[list[str]],
-    log_extra: Callable[[str, list[Any]], None],
-    log_metric: Callable[[str, float], None],
-    **others: Any,
-) -> list[float | None]:
+def recorded_reward() -> Callable[..., list[float | None]]:
     """TRL's reward function beside ``rollout_function``, whose episodes are scored."""
-    scores = [Score(total, parts) for total, parts in zip(reward, breakdown)]
-    calls = sum(map(len, observations))
-    return report(scores, calls, log_extra, log_metric)
+    terms: dict[str, None] = {}
+
+    def tool_math_reward(
+        reward: Sequence[float | None],
+        breakdown: Sequence[dict[str, float]],
+        observations: Sequence[list[str]],
+        log_extra: Callable[[str, list[Any]], None],
+        log_metric: Callable[[str, float], None],
+        **others: Any,
+    ) -> list[float | None]:
+        scores = [Score(total, parts) for total, parts in zip(reward, breakdown)]
+        calls = sum(map(len, observations))
+        return report(scores, calls, terms, log_extra, log_metric)
+
+    return tool_math_reward
 
 
 def report(
     scores: Sequence[Score],
     calls: int,
+    terms: dict[str, None],
     log_extra: Callable[[str, list[Any]], None],
     log_metric: Callable[[str, float], None],
 ) -> list[float | None]:
     """The totals; what they are made of goes where TRL logs.
 
     calls   answered in all these rollouts; logged as the mean of one
+    terms   the names seen so far, to which new ones are added. A column of a batch with no
+            scored rollout is empty; left out, TRL would print that of an earlier batch
     """
+    if not scores:
+        raise BridgeError("completions: expected at least one rollout")
     scored = [score.breakdown for score in scores if score.total is not None]
-    for name in dict.fromkeys(name for parts in scored for name in parts):
+    terms.update(dict.fromkeys(name for parts in scored for name in parts))
+    for name in terms:
         log_extra(name, [score.breakdown.get(name) for score in scores])
         paid = math.fsum(parts.get(name, 0.0) for parts in scored)
-        log_metric(f"breakdown/{name}", paid / len(scored))
+        if scored:
+            log_metric(f"breakdown/{name}", paid / len(scored))
     log_metric("calls", calls / len(scores))
     log_metric("unscored", 1 - len(scored) / len(scores))
     return [score.total for score in scores]
@@ -490,16 +523,23 @@ def settings(
     """The arguments of GRPOConfig that mean this convention.
 
     Raises ConventionError naming every switch that TRL can't say, BridgeError for a group
-    that TRL refuses.
+    that TRL refuses, for epochs below 1 and for lengths that are no integer.
     """
+    check_convention(convention)
     if wrong := unsayable(convention):
         told = (
             f"{name}={getattr(convention, name)!r} (it has {value!r})"
             for name, value in wrong.items()
         )
         raise ConventionError(f"{convention.name}: TRL can't say {', '.join(told)}")
-    if group_size < 2:
-        raise BridgeError(f"group_size: TRL needs at least 2, got {group_size}")
+    least = {"group_size": (group_size, 2), "epochs": (epochs, 1)}
+    if convention.aggregation == "constant":
+        least["max_length"] = (convention.max_length, 1)
+    for name, (value, fewest) in least.items():
+        if type(value) is not int or value < fewest:
+            raise BridgeError(
+                f"{name}: TRL needs an integer, at least {fewest}, got {value!r}"
+            )
     clips = convention.clip != "off"
     found = {
         "num_generations": group_size,

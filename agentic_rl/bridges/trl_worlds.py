@@ -22,7 +22,13 @@ from typing import Any
 
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.bridges.frameworks import BridgeError
-from agentic_rl.bridges.token_ids import TokenIds, Tokenizer, ordinary, to_ids
+from agentic_rl.bridges.token_ids import (
+    TokenIds,
+    Tokenizer,
+    markers,
+    ordinary,
+    to_ids,
+)
 from agentic_rl.bridges.trl import RewardFunction, columns, record_of, say, task_of
 from agentic_rl.calculator import calculate
 from agentic_rl.messages import Message, tool_call
@@ -129,7 +135,7 @@ class Environment:
 
 
 def _method(tool: Tool) -> Callable[..., str]:
-    def run(world: Environment, **arguments: Any) -> str:
+    def run(world: Environment, /, **arguments: Any) -> str:
         return world._answer(tool.name, arguments)
 
     return as_function(tool, run, "self")
@@ -195,10 +201,11 @@ class _Run:
 
 def context_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:
     """The ids of tokens that the harness wrote."""
+    start, end = markers(tokenizer)
     ids: list[int] = []
     for special, texts in groupby(tokens, lambda token: token in (IM_START, IM_END)):
         if special:
-            ids += [int(tokenizer.convert_tokens_to_ids(text)) for text in texts]
+            ids += [start if text == IM_START else end for text in texts]
         else:
             ids += ordinary(decode(texts), tokenizer)
     return ids

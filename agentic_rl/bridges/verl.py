@@ -27,9 +27,12 @@ from agentic_rl.tasks import Task, kind_of, parse_task
 from agentic_rl.tool_math import CALCULATOR, lookup_tool
 from agentic_rl.tools import OBSERVATION_KINDS, Observation, Tool, ToolBox
 from agentic_rl.trajectory import Trajectory
+from agentic_rl.values import is_finite
 
 DATA_SOURCE = "tool-math"
 TOOL_KINDS = "tool_kinds"  # where our tools write what came of each call
+NUM_TURNS = "__num_turns__"  # verl's name for the column of turns
+SCORE, UNCLEAR = "score", "unclear"  # names in a result that no term may have
 ANSWERING = "\nassistant\n"  # the header of a turn, its special tokens left out
 
 # ------------------------------------------------------------- one episode, there and back
@@ -76,6 +79,8 @@ def from_output(fields: Mapping[str, Any], tokenizer: Tokenizer) -> Trajectory:
     extra = fields["extra_fields"]
     if not isinstance(extra.get("notes"), Mapping):
         raise BridgeError("extra_fields: no notes: not an output that this bridge made")
+    if fields["response_logprobs"] is None:
+        raise BridgeError("response_logprobs: None, verl computed none")
     tail = extra.get("tail_ids", [])
     return from_ids(
         TokenIds(
@@ -116,12 +121,17 @@ def batch(
     """Outputs, padded to P = prompt_length and R = response_length ids.
 
     ``dtype`` of log-probs and rewards: float32 if not given, as verl has them. Raises
-    BridgeError for what does not fit, which verl would cut, and where only some of the
-    episodes have a reward, whose batch would have none in verl.
+    BridgeError for what does not fit, which verl would cut; where only some of the
+    episodes have a reward, whose batch would have none in verl; for lists of different
+    lengths, an empty response, and numbers that are not finite.
     """
     require("verl")
     import torch
 
+    if not outputs:
+        raise BridgeError("outputs: expected at least one")
+    for item in outputs:
+        _check_output(item)
     scores = [item["reward_score"] for item in outputs]
     unscored = [place for place, score in enumerate(scores) if score is None]
     if unscored and len(unscored) < len(scores):
@@ -133,14 +143,34 @@ def batch(
             [row[name] for row in padded],
             dtype=(dtype or torch.float32) if name in floats else torch.int64,
         )
-        for name in (padded[0] if padded else ())
+        for name in padded[0]
     }
     names = dict.fromkeys(name for item in outputs for name in item["extra_fields"])
     extra = {
         name: [item["extra_fields"].get(name) for item in outputs] for name in names
     }
     turns = [item["num_turns"] for item in outputs]
-    return Batch(tensors, {"__num_turns__": turns, **extra})
+    return Batch(tensors, {NUM_TURNS: turns, **extra})
+
+
+def _check_output(fields: Mapping[str, Any]) -> None:
+    """Raise BridgeError for what would be misaligned, or lost in a trainer's sums."""
+    count = len(fields["response_ids"])
+    if not count:
+        raise BridgeError("response_ids: expected at least one")
+    for name in ("response_mask", "response_logprobs"):
+        if fields[name] is None or len(fields[name]) != count:
+            found = "none" if fields[name] is None else len(fields[name])
+            raise BridgeError(f"{name}: {found} for {count} response_ids")
+    numbers = list(fields["response_logprobs"])
+    if fields["reward_score"] is not None:
+        numbers.append(fields["reward_score"])
+    if odd := [value for value in numbers if not is_finite(value)]:
+        raise BridgeError(f"response_logprobs, reward_score: {odd[0]!r} is not finite")
+    if NUM_TURNS in fields["extra_fields"]:
+        raise BridgeError(
+            f"extra_fields: {NUM_TURNS!r} is the name of the turns' column"
+        )
 
 
 def _padded(
@@ -175,6 +205,8 @@ def _padded(
 def from_batch(padded: Batch) -> list[dict[str, Any]]:
     """The outputs of a batch, without their padding; attention_mask says what it is."""
     tensors, non_tensors = padded
+    if "rollout_log_probs" not in tensors:
+        raise BridgeError("batch: no rollout_log_probs, verl computed none")
     width = tensors["prompts"].shape[1]
     found = []
     for row, marks in enumerate(tensors["attention_mask"].bool()):
@@ -188,7 +220,7 @@ def from_batch(padded: Batch) -> list[dict[str, Any]]:
                 "response_mask": tensors["response_mask"][row][after].tolist(),
                 "response_logprobs": tensors["rollout_log_probs"][row][after].tolist(),
                 "reward_score": None if scores is None else float(scores[row].sum()),
-                "num_turns": int(extra.pop("__num_turns__")),
+                "num_turns": int(extra.pop(NUM_TURNS)),
                 "metrics": {},
                 "extra_fields": extra,
             }
@@ -225,7 +257,7 @@ def rows(tasks: Iterable[Task], split: str) -> Iterator[dict[str, Any]]:
 
 def task_of(extra_info: Mapping[str, Any]) -> Task:
     """The task of a row, checked. Raises BridgeError if there is none, else TaskError."""
-    text = extra_info.get("task")
+    text = extra_info.get("task") if isinstance(extra_info, Mapping) else None
     if not isinstance(text, str):
         raise BridgeError("extra_info: no task: not a row that this bridge made")
     return parse_task(parse_json(text), "extra_info: task")
@@ -257,7 +289,7 @@ def toolbox(name: str, create_kwargs: Mapping[str, Any]) -> ToolBox:
         raise BridgeError(f"no tool {name!r}; the tools are calculator, lookup")
     try:
         prices = parse_json(create_kwargs["prices"])
-    except (KeyError, MessageError):
+    except (KeyError, TypeError, MessageError):
         prices = None
     if not isinstance(prices, dict):
         raise BridgeError("lookup: create_kwargs: expected prices, an object as text")
@@ -303,16 +335,21 @@ def score(
     if total is None:
         raise BridgeError("reward: None, and verl has no unscored sample")
     finite_number("reward", total)
-    return {"score": total, **breakdown, "unclear": float(unclear)}
+    if taken := {SCORE, UNCLEAR} & set(breakdown):
+        raise BridgeError(
+            f"reward: a term named {min(taken)!r}, which is verl's or ours"
+        )
+    return {SCORE: total, **breakdown, UNCLEAR: float(unclear)}
 
 
 def _last_turn(text: str, num_turns: Any) -> tuple[str, bool]:
     """(what the assistant wrote last, whether that can't be told)."""
-    if num_turns is None or int(num_turns) < 2 or int(num_turns) % 2:
+    turns = num_turns if hasattr(num_turns, "__index__") else 0  # numpy's integers too
+    if turns < 2 or turns % 2:
         raise BridgeError(
             f"num_turns: expected an even number from verl's agent loop, got {num_turns}"
         )
-    tool_turns = int(num_turns) // 2 - 1
+    tool_turns = int(turns) // 2 - 1
     if not tool_turns:  # no tool wrote anything
         return text, False
     headers = text.count(ANSWERING)
@@ -471,6 +508,8 @@ def _edges(convention: Convention) -> dict[str, object]:
     edges: dict[str, object] = {
         "unscored": "refuse",
         "unit": "token",
+        # By sequence from above alone: below -10 ours has no slope, and verl's is less
+        # than exp(-10).
         "log_ratio_clamp": 10.0 if by_sequence else 20.0,
     }
     if convention.groups == "solved":
@@ -497,6 +536,10 @@ def _edges(convention: Convention) -> dict[str, object]:
 
 def overrides(convention: Convention) -> list[str]:
     """The Hydra overrides of ``ppo_trainer`` that mean this convention.
+
+    Where a convention leaves out groups without a spread, verl's filter_groups also samples
+    others in their place until the batch is full, as the paper of DAPO does; a group of one
+    stays.
 
     Raises BridgeError, naming each switch that verl can't say with what it has instead.
     """

@@ -287,10 +287,10 @@ class Tools(unittest.TestCase):
 class OurLoop(unittest.TestCase):
     """rollout_func: our agent loop inside the real trainer."""
 
-    def trainer(self, tasks: list[Task], reward=bridge.recorded_reward, **settings):
+    def trainer(self, tasks: list[Task], reward=None, **settings):
         self.play = trl_worlds.rollout_function(tasks, COURSE_REWARD)
         return world.trainer(
-            reward,
+            reward or bridge.recorded_reward(),
             bridge.rows(tasks),
             rollout_func=self.play,
             **{

@@ -176,6 +176,24 @@ class EqualRewards(unittest.TestCase):
             self.assertEqual(set(map(abs, self.theirs(reward))), {0.0})
 
 
+class SumsOverTokens(unittest.TestCase):
+    """Our episode_sum is its luspo; that the loss is ours is in test_trl_numbers.py."""
+
+    def test_it_warns_that_luspo_is_meant_for_one_ratio_a_sequence(self):
+        summed = TRL.but(aggregation="episode_sum", empty_rows="counted")
+        settings = bridge.settings(summed, group_size=2)
+        self.assertEqual(settings["loss_type"], "luspo")
+        self.assertEqual(settings["importance_sampling_level"], "token")
+        with self.assertLogs("trl.trainer.grpo_trainer", "WARNING") as said:
+            world.trainer(
+                world.constant,
+                [world.ROW] * 2,
+                per_device_train_batch_size=2,
+                **settings,
+            )
+        self.assertIn("should be set to `'sequence'`", said.output[0])
+
+
 class NoRoomForTheAnswer(unittest.TestCase):
     """A tool's answer counts as completion; one that does not fit is dropped, silently."""
 
@@ -364,7 +382,7 @@ class OneMessageARollout(unittest.TestCase):
             return bridge.columns([record, record])
 
         made = world.trainer(
-            bridge.recorded_reward,
+            bridge.recorded_reward(),
             [row_of(GOLDEN_TASK)] * 2,
             rollout_func=rollouts,
             num_generations=2,

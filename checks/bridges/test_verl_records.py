@@ -33,6 +33,7 @@ import asyncio
 import copy
 import inspect
 import json
+import math
 import unittest
 
 import make_data
@@ -187,6 +188,33 @@ class ThereAndBack(unittest.TestCase):
         for lengths, name in (((4, 512), "prompt_ids"), ((96, 8), "response_ids")):
             with self.assertRaisesRegex(BridgeError, f"{name}: .* don't fit"):
                 bridge.batch(outputs, TOKENIZER.pad_token_id, *lengths)
+
+    def test_what_would_be_misaligned_or_not_finite_is_refused(self):
+        good = bridge.output(GOLDEN["one call"][1], TOKENIZER)
+        half = good["response_mask"][:-1]
+        odd = [math.nan, *good["response_logprobs"][1:]]
+        for wrong, told in (
+            ({"response_ids": []}, "response_ids: expected at least one"),
+            (
+                {"response_mask": half},
+                f"response_mask: {len(half)} for {len(half) + 1}",
+            ),
+            ({"response_logprobs": None}, "response_logprobs: none for"),
+            ({"response_logprobs": odd}, "nan is not finite"),
+            ({"reward_score": math.inf}, "inf is not finite"),
+            ({"extra_fields": {"__num_turns__": 99}}, "the name of the turns' column"),
+        ):
+            with self.assertRaisesRegex(BridgeError, told):
+                bridge.batch([{**good, **wrong}], TOKENIZER.pad_token_id, 96, 512)
+        with self.assertRaisesRegex(BridgeError, "outputs: expected at least one"):
+            bridge.batch([], TOKENIZER.pad_token_id, 96, 512)
+
+    def test_a_batch_without_log_probs_has_no_way_back(self):
+        good = bridge.output(GOLDEN["one call"][1], TOKENIZER)
+        padded = bridge.batch([good], TOKENIZER.pad_token_id, 96, 512)
+        del padded.tensors["rollout_log_probs"]
+        with self.assertRaisesRegex(BridgeError, "no rollout_log_probs"):
+            bridge.from_batch(padded)
 
     def test_a_batch_with_one_unscored_episode_is_refused(self):
         outputs = [bridge.output(x, TOKENIZER) for _, x in list(GOLDEN.values())[:2]]

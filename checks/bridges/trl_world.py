@@ -99,13 +99,17 @@ def end() -> int:
 
 
 class Played(NamedTuple):
-    """One rollout of TRL's own loop: its ids and mask, and what the reward was told."""
+    """One rollout of TRL's own loop: its ids and mask, and what the reward was told.
+
+    fields   the names of what it is kept in: the trainer's batch, the reward's arguments
+    """
 
     prompt_ids: list[int]
     ids: list[int]
     mask: list[int]
     messages: list[Message]
     trainer: Any
+    fields: set[str]
 
 
 def play(row: dict[str, Any], turns: Sequence[list[int]], **arguments: Any) -> Played:
@@ -115,9 +119,11 @@ def play(row: dict[str, Any], turns: Sequence[list[int]], **arguments: Any) -> P
     which TRL takes through its loop side by side.
     """
     heard: list[list[Message]] = []
+    fields: set[str] = set()
 
     def reward(completions: Any, **others: Any) -> list[float]:
         heard.extend(completions)
+        fields.update(others, ["completions"])
         return [0.0] * len(completions)
 
     made = trainer(
@@ -142,7 +148,7 @@ def play(row: dict[str, Any], turns: Sequence[list[int]], **arguments: Any) -> P
     if "tool_mask" in batch:
         mask = batch["tool_mask"][0][:length].tolist()
     prompt = batch["prompt_ids"][0][batch["prompt_mask"][0] == 1].tolist()
-    return Played(prompt, ids, mask, heard[0], made)
+    return Played(prompt, ids, mask, heard[0], made, fields | set(batch))
 
 
 def row_of(task: Task) -> dict[str, Any]:

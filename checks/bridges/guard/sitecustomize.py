@@ -1,6 +1,8 @@
 """Python starts with this: an address that is not this machine's is written down, and refused.
 
-It stands on PYTHONPATH while the bridges are checked, in every process that they start.
+It stands on PYTHONPATH while the bridges are checked, in every process that they start. A
+program that is no Python, or one that ignores its environment, is not seen: for those
+there is the network of their own in which scripts/check_bridges.py runs them.
 """
 
 import os
@@ -10,16 +12,24 @@ from typing import Any
 HERE = ("127.", "::1", "localhost", "0.0.0.0", "::", "")
 
 
+# event -> where the host stands among its arguments: in an address, or by itself
+ADDRESSED = {"connect": 1, "sendto": 1, "sendmsg": 1, "getnameinfo": 0}
+NAMED = ("getaddrinfo", "gethostbyname", "gethostbyaddr")
+
+
 def watch(event: str, arguments: tuple[Any, ...]) -> None:
-    if event == "socket.connect":
-        address = arguments[1]
-    elif event == "socket.getaddrinfo":
-        address = arguments[:2]
+    kind, _, call = event.partition(".")
+    if kind != "socket":
+        return
+    if call in ADDRESSED:
+        address = arguments[ADDRESSED[call]]
+        if not isinstance(address, tuple):  # a socket in the file system, or none
+            return
+        host = address[0] or ""
+    elif call in NAMED:
+        host = arguments[0] or ""
     else:
         return
-    if not isinstance(address, tuple):  # a socket in the file system
-        return
-    host = address[0] or ""
     host = host.decode() if isinstance(host, bytes) else str(host)
     if host.startswith("127.") or host in HERE or host in OWN_NAMES:
         return
