@@ -362,7 +362,7 @@ OPENRLHF = Convention(
     aggregation="batch_mean",
     kl_clamp=10.0,
     notes=(
-        ("group_of_one", "its command line asks for two samples at least"),
+        ("group_of_one", "its command line asks for at least 2 samples"),
         ("kl_weight", "set to 0 here; the framework can charge it in reward or loss"),
         ("unscored", "a reward that stays None is only logged"),
     ),
