@@ -17,6 +17,7 @@ import subprocess
 import sys
 import unittest
 from collections.abc import Sequence
+from importlib.metadata import requires
 from typing import Any
 
 import cpu_setup
@@ -134,6 +135,41 @@ class EachConfig(unittest.TestCase):
             )
 
 
+class OneGPU(unittest.TestCase):
+    """The command of the pages for a machine with one GPU: composed and validated."""
+
+    def config(self, page: str) -> Any:
+        text = (EXAMPLE / page).read_text("utf-8")
+        (command,) = re.findall(r"launch\.sh (one_node .*n_gpus_per_node=1.*)", text)
+        return composed(*command.split())
+
+    def test_verl_validates_it_and_its_sizes_fit(self):
+        for page in ("README.md", "README.en.md"):
+            config = self.config(page)
+            self.assertEqual(validated(config), list(PARTS.values()))
+            self.assertEqual(
+                (config.trainer.nnodes, config.trainer.n_gpus_per_node), (1, 1)
+            )
+            tasks = config.data.train_batch_size
+            self.assertEqual(config.actor_rollout_ref.actor.ppo_mini_batch_size, tasks)
+            self.assertEqual(
+                config.actor_rollout_ref.rollout.tensor_model_parallel_size, 1
+            )
+
+    def test_verl_names_the_vllm_that_the_pages_name(self):
+        asked = [line for line in requires("verl") or () if 'extra == "vllm"' in line]
+        for name, version in (
+            ("vllm", "0.24.0"),
+            ("torch", "2.11.0"),
+            ("transformers", "5.9.0"),
+        ):
+            self.assertTrue(
+                any(x.startswith(f"{name}=={version};") for x in asked), name
+            )
+            for page in ("README.md", "README.en.md"):
+                self.assertIn(version, (EXAMPLE / page).read_text("utf-8"))
+
+
 class TheValidation(unittest.TestCase):
     """It has teeth, and they are few: what it lets pass is not proven."""
 
@@ -206,6 +242,18 @@ class TheCommands(unittest.TestCase):
         self.assertEqual(
             told.reward.custom_reward_function.path, str(EXAMPLE / "reward_function.py")
         )
+
+    def test_without_the_name_of_a_config_nothing_is_made(self):
+        told = {**os.environ, "TOOL_MATH_RUNS": str(SCRATCH / "no_runs")}
+        ran = subprocess.run(
+            ["bash", str(SCALE_OUT / "launch.sh")],
+            env=told,
+            capture_output=True,
+            text=True,
+        )
+        self.assertNotEqual(ran.returncode, 0)
+        self.assertIn("one_node or several_nodes", ran.stderr)
+        self.assertFalse((SCRATCH / "no_runs").exists())
 
     def test_the_shell_can_read_both(self):
         for name in ("launch.sh", "node.sh"):

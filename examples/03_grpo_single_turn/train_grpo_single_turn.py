@@ -54,6 +54,7 @@ def golden_rewards() -> list[float | None]:
     print(render.heading("Our reward as TRL's reward function", "03.2"))
     group = golden_group()
     completions = [bridge.completion(episode) for episode in group]
+    # TRL hands over two functions that log; here they only write into a dict each.
     extra: dict[str, list[float | None]] = {}
     metrics: dict[str, float] = {}
     reward = bridge.reward_function(COURSE_REWARD, end_id=None)
@@ -91,8 +92,12 @@ def show_advantages(rewards: list[float | None]) -> None:
     theirs = group_advantages(rewards, group, TRL)
     rows = list(zip(GOLDEN_NAMES, rewards, ours, theirs))
     print(render.table(["episode", "reward", "course", "preset trl"], rows))
+    print()
     print(
-        f"\nTRL divides by std + {TRL.std_epsilon:g}: a little less than the course's."
+        render.paragraph(
+            f"TRL divides by std + {TRL.std_epsilon:g}: its advantages are a little "
+            "smaller in size than the course's."
+        )
     )
 
 
@@ -113,6 +118,15 @@ def show_settings() -> None:
         render.paragraph(
             "loss: the loss_type of the nearest config that there is. A convention with a "
             "switch in the last column is refused, never rounded off silently."
+        )
+    )
+    print()
+    print(
+        render.paragraph(
+            "dr_grpo -> luspo is no slip. luspo sums over a rollout's tokens and averages "
+            "over rollouts, as the equation of Dr. GRPO does. What TRL calls dr_grpo also "
+            "divides by max_completion_length: our aggregation 'constant'. TRL warns that "
+            "luspo is meant for ratios a sequence; here they are ratios a token."
         )
     )
 
@@ -193,7 +207,7 @@ def show_run() -> int:
 def main() -> int:
     if os.environ.get("RANK", "0") == "0":
         return chapter()
-    with contextlib.redirect_stdout(io.StringIO()):  # one process of several does tell
+    with contextlib.redirect_stdout(io.StringIO()):  # only rank 0 prints
         return chapter()
 
 
@@ -205,7 +219,7 @@ def chapter() -> int:
     show_settings()
     if problem := missing("trl"):
         print(render.heading("The real GRPOTrainer", "03.5"))
-        print(render.paragraph(f"Not run: {problem}."))
+        print(render.wrapped("", f"Not run: {problem}."))
         return 0
     status = show_run()
     print("\nNext: python3 examples/03_grpo_single_turn/train_grpo_tools.py")

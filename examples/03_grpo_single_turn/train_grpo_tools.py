@@ -38,7 +38,13 @@ from agentic_rl.tools import ToolBox
 
 SEED = 0
 KINDS = ("hard", "lookup")  # an easy task needs no call
-IMITATION = {"steps": 1200, "right_share": 0.5, "tasks": 960, "seed": SEED}
+IMITATION = {  # pools of so many tasks of each kind
+    "steps": 1200,
+    "right_share": 0.5,
+    "pools": 8,
+    "tasks": 60,
+    "seed": SEED,
+}
 UPDATES = 60
 ROLLOUTS, GROUP = 64, 8  # an update, a task
 LEARNING_RATE = 5e-4
@@ -73,7 +79,8 @@ def warm_start(tokenizer: Any) -> Any:
     if folder.exists():
         print(f"Imitation: {steps} steps, kept from an earlier run.")
         return type(model).from_pretrained(folder)
-    tasks = tasks_of(60, *range(100, 108))
+    pools = range(100, 100 + IMITATION["pools"])
+    tasks = tasks_of(IMITATION["tasks"], *pools)
     rng = random.Random(IMITATION["seed"])
     episodes = tiny_model.demonstrations(tasks, IMITATION["right_share"], rng)
     losses = tiny_model.imitate(model, tokenizer, list(episodes), steps, SEED)
@@ -99,7 +106,7 @@ def with_tools(way: str, end_id: int) -> tuple[list[Task], ToolBox | None, dict]
     tasks = tasks_of(60, 1)
     if way == "rollout":
         play = trl_worlds.rollout_function(tasks, COURSE_REWARD, LIMITS)
-        named = {"rollout_func": play, "reward_funcs": bridge.recorded_reward}
+        named = {"rollout_func": play, "reward_funcs": bridge.recorded_reward()}
         return tasks, None, named
     if way == "environment":
         reward = bridge.reward_function(COURSE_REWARD, end_id, LIMITS)
@@ -265,7 +272,7 @@ def main() -> int:
     )
     way = reader.parse_args().way
     if problem := missing("trl"):
-        complain(problem)
+        complain(render.wrapped("", problem))
         return 1
     print("Chapter 03: an agent with tools in TRL.")
     status = train(way)

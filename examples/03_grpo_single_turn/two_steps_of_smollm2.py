@@ -10,11 +10,12 @@ same for a model that somebody uses. The weights come in a package, not from a m
 import importlib
 import importlib.util
 import math
+import os
 import re
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -50,6 +51,14 @@ def last_number(trajectory: Trajectory, task: Task) -> float:
 REWARD = Reward((Term("last_number", 1.0, last_number),))
 
 
+class Said(NamedTuple):
+    """A rollout, to be shown."""
+
+    question: str
+    answer: Message
+    reward: float | None
+
+
 def problem() -> str | None:
     """What is missing, in one line; None if nothing is."""
     absent = [name for name in PACKAGES if importlib.util.find_spec(name) is None]
@@ -57,7 +66,8 @@ def problem() -> str | None:
         return found
     if absent:
         wanted = " ".join(PACKAGES.values())
-        return f"{absent[0]} is not there: pip install --no-deps {wanted}"
+        install = f"python3 -m pip install --no-deps {wanted}"
+        return f"{absent[0]} is not there: {install}"
     return None
 
 
@@ -79,18 +89,21 @@ def load() -> tuple[Any, Any]:
 def train() -> int:
     """Two updates; the exit status."""
     bridge.silent()
+    os.environ["TQDM_DISABLE"] = "1"  # transformers counts the tensors that it unpacks
     trl = require("trl")
     tokenizer, model = load()
     weights = next(model.parameters())
     before = weights.detach().clone()
     reward = bridge.reward_function(REWARD, tokenizer.eos_token_id)
-    said: list[tuple[float | None, Message]] = []
+    said: list[Said] = []
     logs: list[dict[str, float]] = []
 
     def remembered(**given: Any) -> list[float | None]:
         """The same reward; what it was paid for is kept, to be shown."""
         rewards = reward(**given)
-        said.extend(zip(rewards, (messages[-1] for messages in given["completions"])))
+        questions = [prompt[-1]["content"] for prompt in given["prompts"]]
+        answers = [messages[-1] for messages in given["completions"]]
+        said.extend(map(Said, questions, answers, rewards))
         return rewards
 
     with tempfile.TemporaryDirectory() as folder:
@@ -120,15 +133,16 @@ def train() -> int:
 
 
 def show(
-    said: list[tuple[float | None, Message]],
+    said: list[Said],
     logs: list[dict[str, float]],
     moved: float,
     size: int,
 ) -> None:
     print(render.heading(f"SmolLM2-135M-Instruct, {size:,} weights", "03.9"))
-    for place, (reward, message) in enumerate(said):
+    for place, (question, message, reward) in enumerate(said):
         if place % GROUP == 0:
-            print(f"\nupdate {place // (TASKS * GROUP) + 1}, a group of {GROUP}:")
+            update = place // (TASKS * GROUP) + 1
+            print(f"\nupdate {update}, a group of {GROUP}: {question}")
         label = f"  {render.number(reward, 1)}  "
         print(render.wrapped(label, str(message["content"]).strip() or "(nothing)"))
     rows = [
@@ -144,7 +158,7 @@ def show(
 
 def main() -> int:
     if found := problem():
-        complain(found)
+        complain(render.wrapped("", found))
         return 1
     return train()
 

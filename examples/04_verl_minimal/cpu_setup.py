@@ -52,6 +52,7 @@ SURROUNDINGS = {
     "RAY_DEDUP_LOGS": "0",
     "TRANSFORMERS_VERBOSITY": "error",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
+    "HF_HUB_DISABLE_PROGRESS_BARS": "1",  # transformers asks for this one
 }
 CPU_PLATFORM = {
     "VERL_USE_EXTERNAL_MODULES": "cpu_platform",
@@ -149,7 +150,7 @@ def warm_start() -> Path:
 
 
 def imitate(folder: Path) -> None:
-    """Half right episodes, half guesses: the form of a call is learnt, not that it pays."""
+    """A quarter right episodes, the rest guesses: how to call is learnt, not that it pays."""
     import torch
 
     torch.set_num_threads(1)

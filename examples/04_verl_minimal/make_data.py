@@ -13,6 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agentic_rl.bridges.frameworks import BridgeError, require
 from agentic_rl.bridges.verl import rows
+from agentic_rl.cli import render
 from agentic_rl.evaluation import held_out_tasks, training_tasks
 from agentic_rl.tasks import Task
 
@@ -39,4 +40,4 @@ if __name__ == "__main__":
     try:
         main(Path(sys.argv[1]))
     except BridgeError as error:
-        sys.exit(str(error))
+        sys.exit(render.wrapped("", str(error)))

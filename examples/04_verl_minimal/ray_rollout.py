@@ -32,7 +32,7 @@ from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.bridges.tiny_model import make_model, make_tokenizer
 from agentic_rl.bridges.verl import output
 from agentic_rl.cli import render
-from agentic_rl.cli.terminal import run
+from agentic_rl.cli.terminal import complain, run
 from agentic_rl.conventions import VERL
 from agentic_rl.golden import GOLDEN_NAMES, GOLDEN_TASK, LOOKUP_TASK, golden_group
 from agentic_rl.reward import COURSE_REWARD, attach
@@ -210,7 +210,10 @@ def compare(parts: list[Part], tokenizer: Any, rollouts: list[Row]) -> bool:
 
 
 def match(part: Part, fields: dict[str, Any], rollouts: list[Row]) -> Row:
-    """The rollout of a script: they may come back in any order, and end early."""
+    """Take the rollout of a script out of the list: two scripts never get the same one.
+
+    They may come back in any order, and end early.
+    """
     for row in rollouts:
         same_start = row.ids == fields["response_ids"][: len(row.ids)]
         if row.group == part.task.id and same_start:
@@ -247,7 +250,8 @@ def narrate(config: Any, folder: Path, tokenizer: Any) -> bool:
     print(render.heading("Eight rollouts on a local Ray cluster", "04.6"))
     print("1s / 0s: ids with mask 1 and with mask 0. ours: our loop, our estimator.\n")
     good = compare(played, tokenizer, rollouts)
-    print(f"\n{STOPS_EARLY}: {WHY}")
+    print()
+    print(render.paragraph(f"{STOPS_EARLY}: {WHY}"))
     return good
 
 
@@ -263,7 +267,7 @@ def main() -> int:
     try:
         cpu_setup.surround(platform=False)
     except BridgeError as error:
-        print(error, file=sys.stderr)
+        complain(render.wrapped("", str(error)))
         return 1
     tokenizer = make_tokenizer()
     with TemporaryDirectory() as name:
@@ -275,6 +279,8 @@ def main() -> int:
         config = cpu_setup.compose("cpu", ["actor_rollout_ref.rollout.name=vllm"])
         good = narrate(config, folder, tokenizer)
     print(f"\n{cpu_setup.cost(began)}")
+    if good:
+        print("\nNext: train_worker.py, verl's own training worker on this machine.")
     return 0 if good else 1
 
 

@@ -118,6 +118,13 @@ def show_records(tokenizer: Tokenizer) -> None:
         )
     head = ("episode", "prompt_ids", "response_ids", "mask 1", "num_turns", "reward")
     print(render.table(head, rows))
+    print()
+    print(
+        render.paragraph(
+            "num_turns is verl's count: the prompt, the assistant's turns and the tools' "
+            "turns between them. 2 is an answer at once, 4 is one call and an answer."
+        )
+    )
 
 
 # -------------------------------------------------------------------------- with verl
@@ -367,6 +374,7 @@ def show_advantages(outputs: Sequence[Any], rewards: Sequence[float]) -> None:
         mask[row, : len(output.response_mask)] = torch.tensor(output.response_mask)
     group = objects(["golden"] * len(outputs))
     values, _ = get_adv_estimator_fn("grpo")(scores, mask, group)
+    # Every id with mask 1 of an episode carries the same advantage: their mean is it.
     theirs = [float(value) for value in values.sum(dim=-1) / mask.sum(dim=-1)]
     names = ["golden"] * len(outputs)
     columns = [
@@ -406,7 +414,7 @@ def main() -> None:
         print("One id for each token of the course; in verl a tokenizer's own.\n")
         show_records(Words())
         print()
-        print(render.paragraph(f"Not run: {problem}."))
+        print(render.wrapped("", f"Not run: {problem}."))
         return
     quiet()
     PROGRESS.show("importing verl takes some seconds ...")
@@ -419,7 +427,7 @@ def main() -> None:
     outputs = show_loop(config, tools, tokenizer)
     rewards = show_rewards(outputs, config, tokenizer)
     show_advantages(outputs, rewards)
-    print("\nNext: train_worker.py, verl's own training worker on this machine.")
+    print("\nNext: ray_rollout.py, the same through a local Ray cluster.")
 
 
 if __name__ == "__main__":

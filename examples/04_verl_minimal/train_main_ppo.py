@@ -34,11 +34,11 @@ import cpu_setup
 
 from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.cli import render
-from agentic_rl.cli.terminal import Progress, run
+from agentic_rl.cli.terminal import Progress, complain, run
 
 LIBRARIES = ("verl", "torch", "transformers", "ray", "tensordict", "TransferQueue")
 COLUMNS = {  # a metric of verl's -> its heading
-    "critic/score/mean": "reward",
+    "critic/score/mean": "reward",  # verl's name for the mean reward; there is no critic
     "num_turns/mean": "turns",
     "actor/entropy": "entropy",
     "actor/grad_norm": "|grad|",
@@ -47,6 +47,7 @@ COLUMNS = {  # a metric of verl's -> its heading
 }
 HELD_OUT = "val-core/tool-math/reward/mean@4"
 SECONDS = 240, 12  # at most: to start and stop, and a step
+TITLE = render.heading("verl.trainer.main_ppo, GRPO, one CPU", "04.9")
 
 
 def command(overrides: list[str]) -> list[str]:
@@ -161,8 +162,15 @@ def table(steps: list[dict[str, Any]], windows: int = 10) -> str:
 def show(records: list[dict[str, Any]]) -> None:
     """The training steps, then the held-out tasks."""
     print(table(training_steps(records)))
-    print("\nprobs diff: the largest difference of a token's probability between the")
-    print("engine that sampled it and the engine that trains")
+    print()
+    print(
+        render.paragraph(
+            "turns: verl's count, the prompt and the tools' turns included. 2 is an answer "
+            "at once, 4 is one call and an answer. probs diff: the largest difference of a "
+            "token's probability between the engine that sampled it and the one that "
+            "trains."
+        )
+    )
     print("\nreward on held-out tasks, sampled:")
     for step, reward in held_out(records):
         print(f"  after step {step}: {render.number(reward)}")
@@ -183,8 +191,8 @@ def arguments() -> argparse.Namespace:
 
 def main() -> int:
     told, began = arguments(), time.monotonic()
-    print(render.heading("verl.trainer.main_ppo, GRPO, one CPU", "04.9"))
     if told.read:
+        print(TITLE)
         said, records = read(told.read)
         print(render.wrapped("", json.dumps(said)) + "\n")
         show(records)
@@ -192,8 +200,9 @@ def main() -> int:
     try:
         cpu_setup.surround()
     except BridgeError as error:
-        print(error, file=sys.stderr)
+        complain(render.wrapped("", str(error)))
         return 1
+    print(TITLE)
     cpu_setup.provide()
     with TemporaryDirectory() as name:
         metrics, printed = Path(name, "metrics.jsonl"), Path(name, "printed.txt")
@@ -208,6 +217,7 @@ def main() -> int:
             keep(metrics, told.out, about(told.steps, time.monotonic() - began))
     show(records)
     print(f"\n{told.steps} steps, {time.monotonic() - began:.0f} s")
+    print("\nNext: chapter 05, the same agent in OpenRLHF.")
     return 0
 
 

@@ -30,7 +30,7 @@ import cpu_setup
 
 from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.cli import render
-from agentic_rl.cli.terminal import Progress, run
+from agentic_rl.cli.terminal import Progress, complain, run
 
 UPDATES = 80
 SEED = 0
@@ -282,7 +282,7 @@ def main() -> int:
     try:
         cpu_setup.surround()
     except BridgeError as error:
-        print(error, file=sys.stderr)
+        complain(render.wrapped("", str(error)))
         return 1
     config = cpu_setup.cpu_config([f"trainer.total_training_steps={UPDATES}"])
     difference, log = asyncio.run(train(config))
@@ -292,7 +292,10 @@ def main() -> int:
         print(f"the log-probs differ by {difference:.1e}, expected {CLOSE:g} at most")
     if rise < RISE:
         print(f"the reward rose by {rise:.2f}, expected {RISE:g} at least")
-    return int(difference > CLOSE or rise < RISE)
+    if difference > CLOSE or rise < RISE:
+        return 1
+    print("\nNext: train_main_ppo.py, verl's main program from end to end.")
+    return 0
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 import cpu_setup
 
 from agentic_rl.bridges.frameworks import BridgeError
-from agentic_rl.cli.terminal import run
+from agentic_rl.cli import render
+from agentic_rl.cli.terminal import complain, run
 
 NAMES = ("cpu", "one_node", "several_nodes")
 
@@ -49,7 +50,7 @@ def written(value: Any) -> str:
 
 
 def changes(before: str, after: str) -> list[str]:
-    """The lines of the diff; a line of context is a setting's group."""
+    """The lines of the diff, sorted by key; what is equal is left out."""
     old, new = settings(before), settings(after)
     lines = []
     for key in sorted(old.keys() | new.keys()):
@@ -66,7 +67,7 @@ def main() -> int:
     try:
         cpu_setup.surround(platform=False)
     except BridgeError as error:
-        print(f"Not run: {error}.", file=sys.stderr)
+        complain(render.wrapped("", f"Not run: {error}."))
         return 1
     print(*changes(*sys.argv[1:]), sep="\n")
     return 0

@@ -25,7 +25,7 @@ from train_main_ppo import end, read, show
 
 from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.cli import render
-from agentic_rl.cli.terminal import run
+from agentic_rl.cli.terminal import complain, run
 
 STEPS = 2
 SECONDS = 600  # at most
@@ -82,13 +82,13 @@ def surround(runs: str) -> None:
 
 def main() -> int:
     began = time.monotonic()
-    print(render.heading("Two nodes of Ray on one machine", "04.10"))
     with TemporaryDirectory() as runs:
         try:
             surround(runs)
         except BridgeError as error:
-            print(error, file=sys.stderr)
+            complain(render.wrapped("", str(error)))
             return 1
+        print(render.heading("Two nodes of Ray on one machine", "04.10"))
         status = train(cpu_setup.free_port())
         log = Path(runs, "tool-math", "cpu.jsonl")
         records = read(log)[1] if log.exists() else []
