@@ -120,6 +120,17 @@ class ThereAndBack(unittest.TestCase):
         for mask, logprob in zip(record.response_mask, record.logprobs):
             self.assertTrue(mask or logprob == 0.0)
 
+    def test_of_a_text_that_was_written_in_pieces_the_sum_counts(self):
+        """A model's own log-probs: one for each token, joined by the chain rule."""
+        trajectory = episode("guess")
+        places = [p for p, mask in enumerate(trajectory.loss_mask) if mask]
+        for place in places:
+            trajectory.logprobs[place] = -0.25
+        record = to_ids(
+            trajectory, Characters(100)
+        )  # the text is one id, the end another
+        self.assertEqual(record.logprobs, [-0.25 * (len(places) - 1), -0.25, 0.0])
+
     def test_a_models_log_probs_per_id_become_the_decisions(self):
         tokenizer = Characters()
         record = to_ids(episode("guess"), tokenizer)
@@ -176,6 +187,13 @@ class Refused(unittest.TestCase):
     def test_lengths_that_differ(self):
         self.refuse("response_mask: ", response_mask=lambda mask: mask[:-1])
         self.refuse("logprobs: ", logprobs=lambda values: [*values, 0.0])
+
+    def test_something_else_than_a_line_end_between_turns(self):
+        def joined(ids):
+            end = ids.index(END)
+            return [*ids[: end + 1], START, *ids[end + 2 :]]
+
+        self.refuse("expected a line end after a turn", prompt_ids=joined)
 
     def test_ids_that_are_no_turns(self):
         self.refuse("expected the start of a turn", prompt_ids=lambda ids: ids[1:])

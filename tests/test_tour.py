@@ -130,6 +130,25 @@ class Terminal(unittest.TestCase):
             terminal.run(interrupted)
         self.assertEqual(ended.exception.code, 130)
 
+    def test_a_program_without_arguments_takes_none(self):
+        """It would run, for minutes maybe, as if nothing had been asked."""
+        calls = []
+        for words, status, out, err in (
+            ([], 0, "", ""),
+            (["--help"], 0, "What it does.\n", ""),
+            (["--steps", "3"], 2, "", "'--steps': this program takes no arguments\n"),
+        ):
+            with (
+                mock.patch.object(sys, "argv", ["program", *words]),
+                contextlib.redirect_stdout(io.StringIO()) as told,
+                contextlib.redirect_stderr(io.StringIO()) as complaint,
+                self.assertRaises(SystemExit) as ended,
+            ):
+                terminal.run(lambda: calls.append(1), "What it does.\n")
+            found = (ended.exception.code, told.getvalue(), complaint.getvalue())
+            self.assertEqual(found, (status, out, err))
+        self.assertEqual(calls, [1])
+
     def test_a_bar_is_as_wide_at_both_ends(self):
         self.assertEqual(terminal.bar(0, 60, 4), "....")
         self.assertEqual(terminal.bar(30, 60, 4), "##..")

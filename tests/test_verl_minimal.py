@@ -20,7 +20,7 @@ from agentic_rl.bridges.frameworks import VERSIONS, BridgeError, installed, miss
 from agentic_rl.conventions import COURSE, PRESETS, VERL
 from agentic_rl.golden import GOLDEN_TASK, LOOKUP_TASK, golden_set
 from agentic_rl.reward import COURSE_REWARD, LARGE_COSTS, Reward, Term, right
-from agentic_rl.tasks import Task
+from agentic_rl.tasks import Task, kind_of
 from agentic_rl.tool_math import CALCULATOR, lookup_tool
 from agentic_rl.trajectory import Trajectory, TrajectoryError
 from tests.test_token_ids import Characters
@@ -107,6 +107,11 @@ class ThereAndBack(unittest.TestCase):
 
 
 class Rows(unittest.TestCase):
+    def test_the_ability_is_the_kind_of_the_question(self):
+        self.assertEqual(row(GOLDEN_TASK)["ability"], kind_of(GOLDEN_TASK.question))
+        self.assertEqual(row(LOOKUP_TASK)["ability"], kind_of(LOOKUP_TASK.question))
+        self.assertNotEqual(row(GOLDEN_TASK)["ability"], row(LOOKUP_TASK)["ability"])
+
     def test_a_row_has_verls_columns(self):
         found = row()
         self.assertEqual(
@@ -270,6 +275,8 @@ class Score(unittest.TestCase):
         ):
             with self.assertRaisesRegex(BridgeError, problem):
                 scored("Answer: 29842", **extra)
+        with self.assertRaisesRegex(ValueError, "reward: "):
+            scored("Answer: 29842", reward=lambda *episode: (math.nan, {}))
         for name in ("score", "unclear"):
             paid = Reward((Term(name, 1.0, right),))
             with self.assertRaisesRegex(BridgeError, f"a term named '{name}'"):
@@ -322,6 +329,10 @@ class Overrides(unittest.TestCase):
     def test_the_kl_in_verls_loss_has_no_ratio_before_it(self):
         weighed = VERL.but(kl_place="loss", kl_weight=0.1, kl_ratio=True)
         self.assertEqual(bridge.unsaid(weighed), {"kl_ratio": False})
+
+    def test_what_is_added_to_a_count_is_lost_in_its_trainer(self):
+        added = VERL.but(aggregation="episode_mean", mean_epsilon=1e-8)
+        self.assertEqual(bridge.unsaid(added)["mean_epsilon"], 0.0)
 
     def test_rows_without_a_token_count_as_its_trainer_counts_them(self):
         for aggregation in ("episode_sum", "episode_mean", "constant"):

@@ -10,8 +10,10 @@ Everything here needs transformers, which TRL and verl bring along.
 
 from __future__ import annotations
 
+import hashlib
 import random
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 from agentic_rl.agent_loop import Episode
@@ -24,6 +26,14 @@ from agentic_rl.trajectory import Trajectory
 PAD = "<|pad|>"
 MARKERS = ("<think>", "</think>", "<tool_call>", "</tool_call>")
 VOCABULARY = 384
+
+# Everything that a model imitates is made by these files.
+PACKAGE = Path(__file__).resolve().parents[1]
+SOURCES = [
+    *PACKAGE.glob("*.py"),
+    *PACKAGE.glob("bridges/*.py"),
+    *PACKAGE.glob("data/*"),
+]
 
 # The course's template, in Jinja: the same text as tokens.py and messages.py write.
 CHAT_TEMPLATE = """\
@@ -153,6 +163,17 @@ def demonstrations(
         episode = Episode(task)
         episode.say(f"Answer: {1 + int(rng.random() * largest)}")
         yield episode.trajectory
+
+
+def fingerprint(*settings: object) -> str:
+    """Sixteen hex digits that change with these settings, and with the course's code.
+
+    What was made by another version of it is not to be taken for this one's.
+    """
+    made = hashlib.sha256(repr(settings).encode())
+    for source in sorted(SOURCES):
+        made.update(source.read_bytes())
+    return made.hexdigest()[:16]
 
 
 def imitate(

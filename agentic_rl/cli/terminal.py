@@ -8,13 +8,18 @@ from collections.abc import Callable
 from contextlib import suppress
 
 
-def run(main: Callable[[], int | None]) -> None:
-    """Run a program's ``main`` and exit with its status."""
+def run(main: Callable[[], int | None], alone: str | None = None) -> None:
+    """Run a program's ``main`` and exit with its status.
+
+    ``alone`` is the docstring of a program that takes no arguments: --help prints it, and
+    anything else is refused before the program does something else than was asked for.
+    """
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):  # what can't be encoded is escaped
             stream.reconfigure(errors="backslashreplace")
     try:
-        status = main() or 0
+        told = None if alone is None else told_apart(sys.argv[1:], alone)
+        status = (main() or 0) if told is None else told
         flush()
     except BrokenPipeError:  # the reader, head for example, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -26,6 +31,17 @@ def run(main: Callable[[], int | None]) -> None:
     except KeyboardInterrupt:
         status = 130
     raise SystemExit(status)
+
+
+def told_apart(arguments: list[str], docstring: str) -> int | None:
+    """The exit status of a program that was given arguments and takes none, or None."""
+    if not arguments:
+        return None
+    if set(arguments) <= {"-h", "--help"}:
+        print(docstring.strip())
+        return 0
+    complain(f"{arguments[0]!r}: this program takes no arguments")
+    return 2
 
 
 def program() -> str:

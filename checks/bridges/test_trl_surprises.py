@@ -90,7 +90,7 @@ class Defaults(unittest.TestCase):
 
 
 class OneUpdateABatch(unittest.TestCase):
-    """num_iterations=1: no old log-probs are kept, so the ratio is 1 and nothing clips."""
+    """One update a batch: no old log-probs are kept, so the ratio is 1, nothing clips."""
 
     def kept(self, **settings: Any) -> dict[str, Any]:
         made = world.trainer(
@@ -108,6 +108,12 @@ class OneUpdateABatch(unittest.TestCase):
     def test_old_log_probs_are_there_only_from_the_second_iteration_on(self):
         self.assertNotIn("old_per_token_logps", self.kept())
         self.assertIn("old_per_token_logps", self.kept(num_iterations=2))
+
+    def test_and_where_one_batch_is_spread_over_several_steps(self):
+        """steps_per_generation steps an update each: the later ones have moved on."""
+        self.assertIn("old_per_token_logps", self.kept(steps_per_generation=2))
+        together = {"steps_per_generation": 2, "gradient_accumulation_steps": 2}
+        self.assertNotIn("old_per_token_logps", self.kept(**together))
 
 
 class Unscored(unittest.TestCase):
@@ -238,6 +244,22 @@ class UnreadableCalls(unittest.TestCase):
         again = bridge.replay(GOLDEN_TASK, found.messages)
         self.assertEqual(again.invalid_calls, 1)
         self.assertEqual(again.finish_reason, "length")
+
+    def test_a_call_with_a_key_twice_or_too_many_is_mended_and_paid_as_a_good_one(self):
+        """What is scored is TRL's reading of the call; the text stands in the ids alone."""
+        for call in (
+            '{"name": "calculator", "arguments": '
+            '{"expression": "1", "expression": "347 * 86"}}',
+            '{"name": "calculator", "arguments": {"expression": "347 * 86"}, "id": 5}',
+        ):
+            text = f"<tool_call>{call}</tool_call>"
+            turns = [ids_of(text), ids_of("Answer: 29842")]
+            found = play(row_of(GOLDEN_TASK), turns, tools=tools())
+            again = bridge.replay(GOLDEN_TASK, found.messages)
+            self.assertAlmostEqual(COURSE_REWARD(again, GOLDEN_TASK).total, 0.9)
+            ours = Episode(GOLDEN_TASK)
+            ours.say(text)
+            self.assertEqual(ours.trajectory.invalid_calls, 1)
 
     def test_arguments_as_a_json_string_are_read_by_us_and_fail_in_trl(self):
         arguments = json.dumps(json.dumps({"expression": "6 * 7"}))

@@ -227,4 +227,4 @@ def chapter() -> int:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, __doc__)

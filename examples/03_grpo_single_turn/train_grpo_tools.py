@@ -11,9 +11,7 @@ on one core; the imitation is kept, so a second run takes half a minute.
 """
 
 import argparse
-import hashlib
 import itertools
-import json
 import math
 import os
 import random
@@ -66,10 +64,8 @@ def tasks_of(count: int, *seeds: int) -> list[Task]:
 def warm_folder() -> Path:
     """Where the imitated model is kept: outside the checkout, named after its making."""
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    made = json.dumps([IMITATION, VERSIONS["trl"]]).encode()
-    for source in (tiny_model.__file__, token_ids.__file__):
-        made += Path(source).read_bytes()
-    return caches / f"agentic-rl-warm-{hashlib.sha256(made).hexdigest()[:16]}"
+    key = tiny_model.fingerprint(IMITATION, VERSIONS["trl"])
+    return caches / f"agentic-rl-warm-{key}"
 
 
 def warm_start(tokenizer: Any) -> Any:

@@ -7,7 +7,6 @@ checkout, and is made once.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import random
 import resource
@@ -25,13 +24,10 @@ SCALE_OUT = HERE / "scale_out"
 sys.path[:0] = [str(ROOT), str(HERE)]
 
 from agentic_rl.bridges import tiny_model
-from agentic_rl.bridges.frameworks import OFFLINE, BridgeError, missing
+from agentic_rl.bridges.frameworks import OFFLINE, VERSIONS, BridgeError, missing
 from agentic_rl.cli.terminal import Progress
 from agentic_rl.evaluation import held_out_tasks, training_tasks
 from agentic_rl.tasks import generate
-
-BRIDGES = ROOT / "agentic_rl" / "bridges"
-DATA = ROOT / "agentic_rl" / "data"
 
 # No hub, no telemetry, no dashboard; Ray keeps to this machine. Ray's workers inherit all
 # of it. The odd name is Ray's: where it is 0, a cluster's address is 127.0.0.1. With its
@@ -113,14 +109,13 @@ def free_port() -> int:
 # ------------------------------------------------------------------ what is made once
 
 
-def cached(name: str, sources: Sequence[Path], make: Callable[[Path], None]) -> Path:
-    """A folder that ``make`` has filled, keyed by the settings and files that say how.
+def cached(name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that ``make`` has filled, keyed by the settings and the course's code.
 
     It is filled under another name and renamed: it is there whole, or not at all.
     """
     caches = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    text = b"".join(source.read_bytes() for source in sources)
-    key = hashlib.sha256(repr(WARM_START).encode() + text).hexdigest()[:16]
+    key = tiny_model.fingerprint(WARM_START, VERSIONS["verl"])
     folder = caches / f"agentic-rl-{name}-{key}"
     if not folder.exists():
         caches.mkdir(parents=True, exist_ok=True)
@@ -140,13 +135,12 @@ def data() -> Path:
         write(training_tasks(), folder / "train.parquet")
         write(held_out_tasks(), folder / "test.parquet")
 
-    sources = [BRIDGES / "verl.py", *sorted(DATA.glob("*.jsonl"))]
-    return cached("verl-data", sources, make)
+    return cached("verl-data", make)
 
 
 def warm_start() -> Path:
     """The folder of the tiny model, after it has imitated demonstrations for a while."""
-    return cached("verl-model", [Path(tiny_model.__file__)], imitate)
+    return cached("verl-model", imitate)
 
 
 def imitate(folder: Path) -> None:

@@ -192,8 +192,12 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     told, began = arguments(), time.monotonic()
     if told.read:
+        try:
+            said, records = read(told.read)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            complain(f"{told.read}: no log of this program: {error}")
+            return 2
         print(TITLE)
-        said, records = read(told.read)
         print(render.wrapped("", json.dumps(said)) + "\n")
         show(records)
         return 0
