@@ -362,9 +362,23 @@ OPENRLHF = Convention(
     aggregation="batch_mean",
     kl_clamp=10.0,
     notes=(
-        ("group_of_one", "its command line asks for at least 2 samples"),
-        ("kl_weight", "set to 0 here; the framework can charge it in reward or loss"),
-        ("unscored", "a reward that stays None is only logged"),
+        ("group_of_one", "its command line asks for at least 2 samples; else NaN"),
+        ("kl_weight", "set to 0 here; by default a little k1 is taken off the reward"),
+        ("unscored", "its single-turn executor only logs it, then the batch fails"),
+    ),
+)
+
+AGENT_LIGHTNING = VERL.but(
+    name="agent_lightning",
+    source="Agent Lightning 1.0.2, its verl config with adv_estimator=grpo",
+    unscored="zero",
+    aggregation="episode_mean",
+    mean_epsilon=0.0,
+    empty_rows="left_out",
+    notes=(
+        ("unscored", "reward_fillna_value, 0.0 by default"),
+        ("aggregation", "per_rollout_mean; divides by rows, not by rollouts"),
+        ("empty_rows", "its adapter drops rows with nothing to train on"),
     ),
 )
 
@@ -381,5 +395,6 @@ PRESETS = {
         TRL,
         VERL,
         OPENRLHF,
+        AGENT_LIGHTNING,
     )
 }

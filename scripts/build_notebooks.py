@@ -33,7 +33,12 @@ from agentic_rl.bridges.frameworks import OFFLINE
 
 EXAMPLES = ROOT / "examples"
 SOURCES = {"": "notebook.md", ".en": "notebook.en.md"}  # ending -> prose
-ENVIRONMENTS = {"03_grpo_single_turn": "trl", "04_verl_minimal": "verl"}
+ENVIRONMENTS = {
+    "03_grpo_single_turn": "trl",
+    "04_verl_minimal": "verl",
+    "05_openrlhf_agent": "openrlhf",
+    "06_agent_lightning": "agent_lightning",
+}
 SECONDS = 900  # after which a cell is said to hang
 KERNEL = "agentic-rl-from-scratch"
 METADATA = {

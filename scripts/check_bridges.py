@@ -1,6 +1,6 @@
 """The bridges, checked against the frameworks themselves.
 
-    python3 scripts/check_bridges.py trl verl
+    python3 scripts/check_bridges.py trl verl openrlhf agent_lightning
 
 For each framework that is named: its environment is made, if it is not there; its tests
 in checks/bridges/ run, and then the chapter's scripts, which end with an error unless
@@ -46,6 +46,18 @@ SCRIPTS = {
         "examples/04_verl_minimal/rollout.py",
         "examples/04_verl_minimal/train_worker.py",
         "examples/04_verl_minimal/ray_rollout.py",
+        "examples/06_agent_lightning/adapter.py",
+    ),
+    "openrlhf": (
+        "examples/05_openrlhf_agent/rollout.py",
+        "examples/05_openrlhf_agent/ray_rollout.py",
+        "examples/05_openrlhf_agent/train_grpo.py",
+        "examples/05_openrlhf_agent/check_flags.py",
+    ),
+    "agent_lightning": (
+        "examples/06_agent_lightning/one_group.py",
+        "examples/06_agent_lightning/train_grpo.py",
+        "examples/06_agent_lightning/train_processes.py",
     ),
 }
 GUARD = ROOT / "checks" / "bridges" / "guard"

@@ -26,6 +26,8 @@ PAGES = {
 }
 VERL = "checks/bridges/test_verl_numbers.py"
 TRL = "checks/bridges/test_trl_numbers.py"
+OPENRLHF = "checks/bridges/test_openrlhf_numbers.py"
+ADAPTER = "checks/bridges/test_verl_adapter.py"
 ADVANTAGE, OBJECTIVE = "tests/test_advantage.py", "tests/test_objective.py"
 
 
@@ -223,7 +225,8 @@ HELD = {  # preset -> the file and the test that compare it with its source
     ),
     "trl": (TRL, "ThePresetIsRight"),
     "verl": (VERL, "ThePresetIsRight"),
-    "openrlhf": (CONVENTIONS, "test_the_frameworks_values"),
+    "openrlhf": (OPENRLHF, "Settings"),
+    "agent_lightning": (ADAPTER, "TheConfig"),
 }
 PAPER = (CONVENTIONS, "test_the_papers_values")
 

@@ -319,8 +319,9 @@ class GroupOfOne(AdvantageCase):
         self.assertEqual(
             one_group([0.7, None], MEAN.but(group_of_one="raw")), [0.7, 0.0]
         )
+        self.assertEqual(one_group([0.7, None], TRL), [0.0, 0.0])
         with self.assertRaisesRegex(AdvantageError, "no peers"):
-            one_group([0.7, None], TRL)
+            one_group([0.7, None], MEAN.but(group_of_one="refuse"))
 
     def test_a_baseline_outside_the_group_needs_no_peers(self):
         batch = COURSE.but(baseline="batch_mean", std="none", group_of_one="refuse")

@@ -35,7 +35,7 @@ FOLDERS = ("agentic_rl", "benchmarks", "checks", "examples", "exercises", "scrip
 CODE = [
     path
     for name in FOLDERS
-    for ending in ("*.py", "*.yaml")
+    for ending in ("*.py", "*.sh", "*.yaml")
     for path in sorted((ROOT / name).rglob(ending))
 ]
 TESTS = [*sorted((ROOT / "tests").glob("test_*.py"))]

@@ -124,6 +124,7 @@ class Presets(unittest.TestCase):
                 "trl",
                 "verl",
                 "openrlhf",
+                "agent_lightning",
             ],
         )
         for name, preset in PRESETS.items():

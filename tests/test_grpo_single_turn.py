@@ -370,6 +370,10 @@ class Settings(unittest.TestCase):
         "trl": set(),
         "verl": {"group_of_one", "unscored", "log_ratio_clamp", "std_epsilon"},
         "openrlhf": {"unscored", "log_ratio_clamp", "std_epsilon"},
+        "agent_lightning": {
+            *("group_of_one", "unscored", "log_ratio_clamp", "std_epsilon"),
+            "empty_rows",
+        },
     }
 
     def test_of_each_preset_what_trl_can_not_say(self):

@@ -44,6 +44,8 @@ SCRIPTS = {
 ELECTIVES = {  # need more than the standard library to do what they are for
     "03_grpo_single_turn": "train_grpo_single_turn.py",
     "04_verl_minimal": "rollout.py",
+    "05_openrlhf_agent": "rollout.py",
+    "06_agent_lightning": "one_group.py",
 }
 FOLDERS = (ROOT, *(ROOT / "examples" / name for name in SCRIPTS))
 PAGES = [

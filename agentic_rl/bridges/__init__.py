@@ -9,6 +9,6 @@ imports what it needs when it is called.
     token_ids.py    a trajectory as a language model's token ids, and back
     tiny_model.py   a tokenizer and a language model, made on the spot
     sums.py         sums of two digits, and a tokenizer of sixteen tokens for them
-    trl.py, verl.py the dictionaries
+    trl.py, verl.py, openrlhf.py, agent_lightning.py    the dictionaries
     trl_worlds.py   tools, environment and rollouts as TRL takes them
 """

@@ -121,6 +121,18 @@ def ordinary(text: str, tokenizer: Tokenizer) -> list[int]:
     return list(encoded["input_ids"])
 
 
+def context_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:
+    """The ids of tokens that the harness wrote."""
+    start, end = markers(tokenizer)
+    ids: list[int] = []
+    for special, run in itertools.groupby(tokens, lambda x: x in (IM_START, IM_END)):
+        if special:
+            ids += [start if token == IM_START else end for token in run]
+        else:
+            ids += ordinary("".join(run), tokenizer)
+    return ids
+
+
 def _runs(trajectory: Trajectory) -> Iterator[tuple[str, bool, int, float]]:
     """(text, special, mask, log-prob): each special token, each text by one author."""
     rows = zip(trajectory.tokens, trajectory.loss_mask, trajectory.logprobs)

@@ -17,24 +17,17 @@ import inspect
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
-from itertools import groupby
 from typing import Any
 
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.bridges.frameworks import BridgeError
-from agentic_rl.bridges.token_ids import (
-    TokenIds,
-    Tokenizer,
-    markers,
-    ordinary,
-    to_ids,
-)
+from agentic_rl.bridges.token_ids import TokenIds, context_ids, to_ids
 from agentic_rl.bridges.trl import RewardFunction, columns, record_of, say, task_of
 from agentic_rl.calculator import calculate
 from agentic_rl.messages import Message, tool_call
 from agentic_rl.reward import attach
 from agentic_rl.tasks import Task, with_price
-from agentic_rl.tokens import IM_END, IM_START, decode, header
+from agentic_rl.tokens import header
 from agentic_rl.tool_math import CALCULATOR, ToolMath, lookup_tool
 from agentic_rl.tools import Tool, ToolBox
 from agentic_rl.trajectory import last_trainable
@@ -197,18 +190,6 @@ class _Run:
         notes = to_ids(self.episode.trajectory, self.tokenizer).notes
         found = TokenIds(self.prompt_ids, self.ids, self.mask, self.logprobs, notes)
         return record_of(found, len(self.ids))
-
-
-def context_ids(tokens: Sequence[str], tokenizer: Tokenizer) -> list[int]:
-    """The ids of tokens that the harness wrote."""
-    start, end = markers(tokenizer)
-    ids: list[int] = []
-    for special, texts in groupby(tokens, lambda token: token in (IM_START, IM_END)):
-        if special:
-            ids += [start if text == IM_START else end for text in texts]
-        else:
-            ids += ordinary(decode(texts), tokenizer)
-    return ids
 
 
 def rollout_function(

@@ -18,7 +18,7 @@ from agentic_rl.cli.arguments import (
 from agentic_rl.conventions import COURSE, PRESETS, SWITCHES, Convention
 from agentic_rl.golden import golden_group
 
-A_ROW = 5  # rewards side by side
+A_ROW = 4  # rewards side by side
 
 
 def main(values: Values) -> int:

@@ -426,7 +426,11 @@ class Losses(Numbers):
         self.assertIn(("dual", True), seen)
 
     def test_every_loss_has_a_counterpart_or_a_reason(self):
-        registered = set(core_algos.POLICY_LOSS_REGISTRY)
+        registered = {  # by verl itself: Agent Lightning adds two
+            name
+            for name, function in core_algos.POLICY_LOSS_REGISTRY.items()
+            if function.__module__.startswith("verl.")
+        }
         self.assertEqual(registered, {"vanilla", "gspo"} | set(NO_LOSS))
 
 

@@ -1,0 +1,33 @@
+"""The course's reward for one turn, called by OpenRLHF for each answer:
+
+    --reward.remote_url examples/05_openrlhf_agent/reward_func.py
+
+TOOL_MATH_REWARD names the reward, "course" if it is not set. An error in here is only
+logged by OpenRLHF, and the sample keeps the reward None. The project's root has to be on
+PYTHONPATH.
+"""
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from agentic_rl.bridges.openrlhf import score
+from agentic_rl.reward import REWARDS
+
+
+def reward_func(
+    queries: Sequence[str], prompts: Sequence[str], labels: Sequence[str], **_: Any
+) -> dict[str, Any]:
+    """Tensors of shape [queries]: rewards, scores, and each term in extra_logs."""
+    reward = REWARDS[os.environ.get("TOOL_MATH_REWARD", "course")]
+    paid = [score(*each, reward) for each in zip(queries, prompts, labels)]
+    return {
+        "rewards": torch.tensor([one["rewards"] for one in paid]),
+        "scores": torch.tensor([one["scores"] for one in paid]),
+        "extra_logs": {
+            name: torch.tensor([one["extra_logs"][name] for one in paid])
+            for name in paid[0]["extra_logs"]
+        },
+    }

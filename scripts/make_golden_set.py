@@ -1,0 +1,295 @@
+"""Write docs/golden_set.md, in both languages, from what four frameworks really did.
+
+    python3 scripts/make_golden_set.py            write both pages
+    python3 scripts/make_golden_set.py --check    write nothing, exit 1 if one is stale
+
+Each framework plays the golden set in its own environment, without a network, by
+checks/bridges/golden_NAME.py. What is written here are the words around the numbers, and
+why a framework's record differs from ours: a difference that nobody explains, or an
+explanation without a difference, is an error.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "checks")]
+
+from check_bridges import alone, run
+from environments import python
+
+from agentic_rl.bridges.frameworks import VERSIONS
+from agentic_rl.cli import render
+
+PAGES = {
+    "zh": ROOT / "docs" / "golden_set.md",
+    "en": ROOT / "docs" / "en" / "golden_set.md",
+}
+NAMES = {
+    "trl": "TRL",
+    "verl": "verl",
+    "openrlhf": "OpenRLHF",
+    "agent_lightning": "Agent Lightning",
+}
+ENVIRONMENTS = {"agent_lightning": "verl"}  # its adapter makes batches of verl's
+PARTS = {  # what a trajectory of ours holds
+    "messages": "消息",
+    "ids": "token id",
+    "mask": "掩码",
+    "log-probs": "对数概率",
+    "choices": "状态和选择",
+    "tool results": "每个观察的类别",
+    "end": "结束原因",
+    "reward": "奖励",
+    "breakdown": "奖励的明细",
+}
+Told = dict[str, dict[str, Any]]  # framework -> what its golden_NAME.py printed
+
+
+class PageError(ValueError):
+    """A framework that did not tell, or a difference that is not explained."""
+
+
+WHY = (  # (framework, episode) ..., then the reason in both languages
+    (
+        (("trl", "broken JSON"), ("verl", "broken JSON")),
+        "不是 JSON 的调用，它们不认，回合到此结束；我们的循环告诉智能体错在哪里，它还能再说。",
+        "a call that is no JSON is none to them, and the episode ends there; our loop says "
+        "what is wrong, and the agent goes on.",
+    ),
+    (
+        (("trl", "unknown tool"), ("verl", "unknown tool")),
+        "工具不存在时，由它们用自己的话回答，从那里起 id 就不同了。TRL 的那个回合因此没有奖励："
+        "我们的工具没说过那句话。",
+        "they tell in words of their own that there is no such tool, and from there on the ids "
+        "differ. TRL's episode has no reward for it: no tool of ours said that.",
+    ),
+    (
+        (("trl", "never answers"),),
+        "最后一轮的调用不再执行，少了工具的那一句。",
+        "the call of the last turn is not run, so the tool's last words are not there.",
+    ),
+    (
+        (("openrlhf", "truncated"),),
+        "智能体看不到自己那一轮是被截断的，于是又被问了一轮，这里它答了一句空话。",
+        "its agent is not told that its turn was cut off, and is asked for another one; here "
+        "it says nothing in it.",
+    ),
+)
+
+WORDS: dict[str, dict[str, Any]] = {
+    "zh": {
+        "title": "黄金集在四个框架里",
+        "other": "English: [golden_set.md](en/golden_set.md)",
+        "intro": (
+            "读完以后，你知道同一个回合交给四个框架，各记下哪些 id，训练其中哪些，"
+            "给多少奖励和优势，又丢掉了什么。",
+            "黄金集（golden set）是 [golden.py](../agentic_rl/golden.py) 里的 15 个回合："
+            "一次调用，几个工具，工具出错，写坏的调用，截断，带思考的文字，空答案。"
+            "助手说的话照脚本；循环、奖励的通路和优势的估计量都是框架自己的。"
+            "本页由 `scripts/make_golden_set.py` 生成，它在各自的环境里运行这些框架：",
+        ),
+        "records": "记下的 id",
+        "about records": (
+            "斜线前是要训练的 id，后面是第一个提示之后的全部 id。前三列用的是同一个分词器；"
+            "Agent Lightning 那一列，一个 id 就是本课程的一个 token，所以数目是另一套。",
+            "没有星号的格子，跟我们的桥为同一个回合写下的记录逐个 id、逐个掩码相同。",
+        ),
+        "scores": "奖励和优势",
+        "about scores": (
+            "每个框架先是奖励，再是优势（adv.）。同一道题的回合是一组：八个、四个、三个。"
+            "估计量是 TRL 的默认、verl 的 grpo、OpenRLHF 的 group_norm、"
+            "Agent Lightning 按采样回合统计的 grpo。",
+            "奖励相同而优势不同，有三个来处。TRL 的组里有一个回合没有奖励，不进均值；"
+            "除数里加的小数各不相同；Agent Lightning 用 bfloat16 来算，只剩两三位。",
+        ),
+        "holds": "记录里有什么",
+        "about holds": (
+            "我们的轨迹里的每一部分，在各家自己的记录里叫什么。短横表示没有这一项，"
+            "框架自己的循环会把它丢掉；我们的桥把丢掉的放进附加字段，或者另记一个事件，"
+            "所以能原样读回，有测试守着。TRL 的奖励只以优势的样子留下，"
+            "每批一次更新时不留对数概率；Agent Lightning 的掩码由合并各次调用得来。",
+        ),
+        "part": "轨迹的一部分",
+    },
+    "en": {
+        "title": "The golden set in four frameworks",
+        "other": "中文版：[golden_set.md](../golden_set.md)",
+        "intro": (
+            "After this page you know what four frameworks make of the same episode: the "
+            "ids that each keeps, those that it trains on, reward and advantage, and what it "
+            "drops.",
+            "The golden set is 15 episodes in [golden.py](../../agentic_rl/golden.py): one "
+            "call, several tools, errors of tools, a broken call, a cut turn, thoughts, an "
+            "empty answer. What the assistant says is scripted; the loop, the way of the "
+            "reward and the estimator are the framework's own. `scripts/make_golden_set.py` "
+            "writes this page, and runs each framework in its environment:",
+        ),
+        "records": "The ids that are kept",
+        "about records": (
+            "Before the slash the ids that are trained on, behind it all that follow the first "
+            "prompt. The first three columns have one tokenizer; in that of Agent Lightning "
+            "an id is a token of the course, so its counts are others.",
+            "A cell without a star is, id by id and mark by mark, the record that our bridge "
+            "writes of the same episode.",
+        ),
+        "scores": "Rewards and advantages",
+        "about scores": (
+            "Of each framework first the reward, then the advantage (adv.). The episodes of a "
+            "task are a group: eight, four, three. The estimators are TRL's default, verl's "
+            "grpo, OpenRLHF's group_norm, and grpo over rollouts in Agent Lightning.",
+            "Equal rewards get other advantages for three reasons. One episode of TRL's group "
+            "has no reward, and is not in the mean; what is added to the divisor differs; and "
+            "Agent Lightning computes in bfloat16, which leaves two or three digits.",
+        ),
+        "holds": "What a record holds",
+        "about holds": (
+            "The name that each part of a trajectory of ours has in their own record. A dash: "
+            "there is none, and the framework's own loop drops it. Our bridges put what is "
+            "dropped into extra fields, or into an event of its own, so a trajectory comes "
+            "back as it was; tests hold that. TRL keeps a reward as an advantage alone, and no "
+            "log-probs with one update a batch; the mask of Agent Lightning comes from merging "
+            "its calls.",
+        ),
+        "part": "part of a trajectory",
+    },
+}
+
+
+def told() -> Told:
+    """What each framework makes of the golden set. Raises PageError."""
+    found, prefix = {}, alone()
+    for name in NAMES:
+        interpreter = python(ENVIRONMENTS.get(name, name))
+        ran = run([interpreter, "-m", f"checks.bridges.golden_{name}"], prefix)
+        line = (ran.output.strip().splitlines() or [""])[-1]
+        if problems := ran.problems():
+            raise PageError(f"{name}: {'; '.join(problems)}")
+        found[name] = json.loads(line)
+    return found
+
+
+def records(found: Told) -> str:
+    """The ids of each episode, of them trained; a star where the record is not ours."""
+    rows = []
+    for episode in found["trl"]["rows"]:
+        cells = []
+        for framework in NAMES:
+            row = found[framework]["rows"][episode]
+            star = "*" if differs(row) else ""
+            cells.append(f"{row['trained']}/{row['ids']}{star}")
+        rows.append((episode, *cells))
+    return render.table(("trained/all", *NAMES.values()), rows)
+
+
+def differs(row: dict[str, Any]) -> bool:
+    """Whether a record is not the one that our bridge makes of the same episode."""
+    return not row["same"] == row["ids"] == row["ours"]
+
+
+def scores(found: Told) -> str:
+    """Reward and advantage of each episode, the rewards where they are not ours."""
+    rows = []
+    for episode in found["trl"]["rows"]:
+        cells = []
+        for framework in NAMES:
+            row = found[framework]["rows"][episode]
+            cells += [shown(row["reward"], 1), shown(row["advantage"], 4)]
+        rows.append((episode, *cells))
+    head = [word for name in SHORT.values() for word in (name, "adv.")]
+    return render.table(("episode", *head), rows)
+
+
+SHORT = {"trl": "TRL", "verl": "verl", "openrlhf": "O.RLHF", "agent_lightning": "A.L."}
+
+
+def shown(value: float | None, digits: int) -> str:
+    return "-" if value is None else render.number(value, digits)
+
+
+def holds(found: Told, language: str) -> Iterator[str]:
+    """A Markdown table: where a part of a trajectory stands in each record."""
+    yield f"| {WORDS[language]['part']} | {' | '.join(NAMES.values())} |"
+    yield "|---|" + "---|" * len(NAMES)
+    for part, zh in PARTS.items():
+        cells = [found[framework]["holds"][part] for framework in NAMES]
+        marked = [f"`{cell}`" if cell else "-" for cell in cells]
+        yield f"| {zh if language == 'zh' else part} | {' | '.join(marked)} |"
+
+
+def explained(found: Told, language: str) -> Iterator[str]:
+    """A list: each record that is not ours, and why. Raises PageError."""
+    seen = {
+        (framework, episode)
+        for framework in NAMES
+        for episode, row in found[framework]["rows"].items()
+        if differs(row)
+    }
+    reasons = {pair for pairs, *_ in WHY for pair in pairs}
+    for pair in sorted(seen ^ reasons):
+        raise PageError(f"{pair}: {'nobody says why' if pair in seen else 'no such'}")
+    for pairs, zh, en in WHY:
+        where = ", ".join(f"{NAMES[name]} `{episode}`" for name, episode in pairs)
+        yield f"- {where}{'：' + zh if language == 'zh' else ': ' + en}"
+
+
+def page(found: Told, language: str) -> str:
+    """One page, as Markdown."""
+    words = WORDS[language]
+    versions = "    ".join(f"{NAMES[name]} {VERSIONS[name]}" for name in NAMES)
+    episodes = len(found["trl"]["rows"])
+    blocks = [
+        f"# {words['title']}",
+        words["other"],
+        *words["intro"],
+        text(f"{versions}\n{episodes} episodes"),
+        f"## {words['records']}",
+        *words["about records"],
+        text(records(found)),
+        "\n".join(explained(found, language)),
+        f"## {words['scores']}",
+        *words["about scores"],
+        text(scores(found)),
+        f"## {words['holds']}",
+        *words["about holds"],
+        "\n".join(holds(found, language)),
+    ]
+    return "\n\n".join(blocks) + "\n"
+
+
+def text(lines: str) -> str:
+    return f"```text\n{lines}\n```"
+
+
+def main() -> int:
+    check = sys.argv[1:] == ["--check"]
+    if sys.argv[1:] and not check:
+        print(f"{sys.argv[1]!r}: expected --check or nothing", file=sys.stderr)
+        return 2
+    try:
+        found = told()
+        pages = {path: page(found, language) for language, path in PAGES.items()}
+    except PageError as error:
+        print(error, file=sys.stderr)
+        return 1
+    stale = 0
+    for path, written in pages.items():
+        if path.exists() and path.read_text(encoding="utf-8") == written:
+            continue
+        stale += 1
+        name = path.relative_to(ROOT)
+        if check:
+            print(f"{name}: not what the frameworks do now")
+        else:
+            path.write_text(written, encoding="utf-8", newline="\n")
+            print(f"wrote {name}")
+    return 1 if check and stale else 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,413 @@
+"""Chapter 05 without OpenRLHF: its bridge, its files, and what its scripts say alone.
+
+What needs OpenRLHF itself is checked in checks/bridges/test_openrlhf_*.py.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from agentic_rl.bridges import openrlhf as bridge
+from agentic_rl.bridges.frameworks import BridgeError, installed, missing
+from agentic_rl.bridges.token_ids import to_ids
+from agentic_rl.conventions import COURSE, OPENRLHF, PRESETS
+from agentic_rl.golden import GOLDEN_TASK, LOOKUP_TASK, golden_set
+from agentic_rl.reward import COURSE_REWARD, LARGE_COSTS, Reward, Score
+from agentic_rl.tasks import Task, TaskError
+from agentic_rl.tokens import IM_END, decode
+from agentic_rl.tools import Observation
+from agentic_rl.trajectory import Trajectory, TrajectoryError
+from tests.test_token_ids import Characters
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDER = ROOT / "examples" / "05_openrlhf_agent"
+SCALE_OUT = FOLDER / "scale_out"
+FRAMEWORKS = ("openrlhf", "torch", "ray", "transformers", "vllm", "deepspeed")
+PROMPT = f"<|im_start|>user\nWhat is 347 * 86?{IM_END}\n<|im_start|>assistant\n"
+
+
+def made(name: str, size: int = 1) -> tuple[Trajectory, dict, Characters]:
+    task, trajectory = golden_set()[name]
+    tokenizer = Characters(size)
+    return trajectory, bridge.response(trajectory, task, tokenizer), tokenizer
+
+
+def run(script: str, *words: str, cwd: Path = ROOT) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, str(FOLDER / script), *words],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": ""},
+    )
+
+
+class Imports(unittest.TestCase):
+    def test_importing_the_bridge_imports_no_framework(self):
+        code = (
+            "import sys; import agentic_rl.bridges.openrlhf; "
+            f"print(sorted(set(sys.modules) & set({FRAMEWORKS!r})))"
+        )
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True
+        )
+        self.assertEqual((done.stdout, done.stderr), ("[]\n", ""))
+
+
+class ThereAndBack(unittest.TestCase):
+    def test_every_golden_episode_comes_back_from_its_response(self):
+        for name in golden_set():
+            for size in (1, 3):
+                trajectory, fields, tokenizer = made(name, size)
+                back = bridge.from_response(fields, tokenizer)
+                self.assertEqual(back, trajectory, name)
+
+    def test_the_ranges_are_the_mask_and_the_last_one_ends_the_ids(self):
+        for name in golden_set():
+            trajectory, fields, tokenizer = made(name)
+            record = to_ids(trajectory, tokenizer)
+            ids = fields["observation_tokens"]
+            mask = [*[0] * len(record.prompt_ids), *record.response_mask]
+            found = bridge.mask_of(fields["action_ranges"], len(ids))
+            self.assertEqual(found, mask[: len(ids)], name)
+            self.assertEqual(fields["action_ranges"][-1][1], len(ids), name)
+            self.assertEqual(len(fields["rollout_log_probs"]), len(ids), name)
+            self.assertEqual(len(fields["action_ranges"]), len(trajectory.actions))
+
+    def test_ranges_by_hand(self):
+        self.assertEqual(bridge.ranges_of([0, 1, 1, 0, 1]), [(1, 3), (4, 5)])
+        self.assertEqual(bridge.ranges_of([0, 0]), [])
+        self.assertEqual(bridge.mask_of([(1, 3), (4, 5)], 5), [0, 1, 1, 0, 1])
+
+    def test_ranges_that_overlap_run_back_or_stick_out_are_refused(self):
+        for ranges in ([(0, 2), (1, 3)], [(2, 2)], [(3, 2)], [(4, 6)], [(-1, 2)]):
+            with self.assertRaisesRegex(BridgeError, "action_ranges"):
+                bridge.mask_of(ranges, 5)
+
+    def test_only_a_last_turn_that_was_cut_is_truncated(self):
+        for name, cut in (
+            ("truncated", True),
+            ("never answers", False),
+            ("guess", False),
+        ):
+            self.assertEqual(made(name)[1]["truncated"], cut, name)
+
+    def test_scores_say_right_or_wrong_and_the_breakdown_is_kept(self):
+        for name, reward, right in (("one call", 0.9, 1.0), ("guess", 0.0, 0.0)):
+            trajectory, fields, _ = made(name)
+            self.assertEqual((fields["reward"], fields["scores"]), (reward, right))
+            self.assertEqual(fields["extra_logs"], trajectory.breakdown)
+
+    def test_a_record_that_is_not_ours_or_does_not_fit_is_refused(self):
+        _, fields, tokenizer = made("guess")
+        for change, problem in (
+            ({"notes": None}, "^notes: none"),
+            ({"action_ranges": []}, "expected at least one"),
+            ({"rollout_log_probs": None}, "logprobs=1"),
+        ):
+            with self.assertRaisesRegex(BridgeError, problem):
+                bridge.from_response({**fields, **change}, tokenizer)
+        with self.assertRaisesRegex(TrajectoryError, "logprobs"):
+            bridge.from_response({**fields, "rollout_log_probs": [0.0]}, tokenizer)
+        with self.assertRaisesRegex(BridgeError, "no token of an assistant"):
+            bridge.response(Trajectory("silent"), GOLDEN_TASK, tokenizer)
+
+
+class Experiences(unittest.TestCase):
+    def test_the_mask_moves_by_one_and_so_do_the_log_probs(self):
+        _, fields, _ = made("one call")
+        row = bridge.experience(fields, 999)
+        length = len(fields["observation_tokens"])
+        mask = bridge.mask_of(fields["action_ranges"], length)
+        self.assertEqual(row["action_mask"], [mask[1:]])
+        self.assertEqual(row["rollout_log_probs"], [fields["rollout_log_probs"][1:]])
+        first, last = fields["action_ranges"][0][0], fields["action_ranges"][-1][1]
+        self.assertEqual(row["response_length"], [last - first])
+        self.assertEqual(row["total_length"], [length])
+
+    def test_a_padded_row_gives_back_what_it_can(self):
+        _, fields, _ = made("spam")
+        row = bridge.experience(fields, 999)
+        for name in ("sequences", "attention_mask", "action_mask", "rollout_log_probs"):
+            row[name] = [[*row[name][0], 0, 0, 0]]
+        back = bridge.from_experience(row)
+        self.assertEqual(back, {name: fields[name] for name in back})
+        dropped = {"notes", "tail_ids", "extra_logs", "images", "mm_train_inputs"}
+        self.assertEqual(set(fields) - set(back), dropped)
+
+    def test_what_does_not_fit_is_refused(self):
+        _, fields, _ = made("guess")
+        with self.assertRaisesRegex(BridgeError, "don't fit into 5"):
+            bridge.experience(fields, 5)
+
+
+class Rows(unittest.TestCase):
+    def test_a_row_has_messages_and_the_whole_task_as_its_label(self):
+        for task in (GOLDEN_TASK, LOOKUP_TASK):
+            (row,) = bridge.rows([task])
+            self.assertEqual(list(row), ["input", "label", "datasource"])
+            self.assertEqual(row["input"], [{"role": "user", "content": task.question}])
+            self.assertEqual(bridge.task_of(row["label"]), task)
+
+    def test_a_label_that_is_no_task_is_refused(self):
+        for label in ("29842", "", None, 29842):
+            with self.assertRaisesRegex(BridgeError, "label_key"):
+                bridge.task_of(label)
+        wrong = json.dumps({**GOLDEN_TASK.to_dict(), "answer": "1"})
+        with self.assertRaisesRegex(TaskError, "label: field 'answer'"):
+            bridge.task_of(wrong)
+
+
+class Feedback(unittest.TestCase):
+    def test_it_is_what_stands_between_two_turns_of_the_assistant(self):
+        for name in (
+            "spam",
+            "broken JSON",
+            "parallel calls",
+            "timeout",
+            "unknown tool",
+        ):
+            trajectory = golden_set()[name][1]
+            seen, begun = iter(trajectory.observations), 0
+            text = decode(trajectory.tokens)
+            for action in trajectory.actions[:-1]:
+                said = [next(seen) for _ in action["calls"]]
+                feedback = bridge.feedback(said)
+                self.assertIn(feedback, text[begun:], name)
+                begun = text.index(feedback, begun) + 1
+
+    def test_the_name_of_a_special_token_is_made_harmless(self):
+        text = f"a{IM_END}b<|im_start|>user"
+        found = bridge.feedback([Observation("result", "1", "calculator", text)])
+        self.assertIn("\na< |im_end|>b< |im_start|>user<|im_end|>\n", found)
+
+
+class Payment(unittest.TestCase):
+    def test_nothing_is_paid_before_the_end_under_the_same_names(self):
+        trajectory = golden_set()["one call"][1]
+        paid = bridge.payment(trajectory, GOLDEN_TASK)
+        self.assertEqual((paid["rewards"], paid["scores"]), (0.9, 1.0))
+        running = trajectory.fork()
+        running.finish_reason = None
+        before = bridge.payment(running, GOLDEN_TASK)
+        self.assertEqual((before["rewards"], before["scores"]), (0.0, 0.0))
+        self.assertEqual(list(before["extra_logs"]), list(paid["extra_logs"]))
+        self.assertEqual(set(before["extra_logs"].values()), {0.0})
+
+    def test_an_unscored_episode_is_refused(self):
+        class Silent(Reward):
+            def __call__(self, trajectory, task):
+                return Score(None, {})
+
+        with self.assertRaisesRegex(BridgeError, "reward: None"):
+            bridge.payment(golden_set()["guess"][1], GOLDEN_TASK, Silent(()))
+
+
+def scored(text: str, task: Task = GOLDEN_TASK, reward=COURSE_REWARD) -> dict:
+    label = bridge.label_of(task)
+    return bridge.score(PROMPT + text, PROMPT, label, reward)
+
+
+class ScoreOfOneTurn(unittest.TestCase):
+    def test_the_answer_is_read_and_the_question_is_not(self):
+        for text, right in (("Answer: 29842", 1.0), ("Answer: 347", 0.0), ("", 0.0)):
+            for end in ("", IM_END):
+                found = scored(text + end)
+                self.assertEqual((found["rewards"], found["scores"]), (right, right))
+
+    def test_a_call_is_no_answer(self):
+        call = '<tool_call>{"name": "calculator", "arguments": {}}</tool_call>'
+        found = scored(f"Answer: 29842{call}", reward=LARGE_COSTS)
+        self.assertEqual(found["rewards"], 0.0)
+        self.assertEqual(list(found["extra_logs"]), ["right", "calls", "invalid_calls"])
+
+    def test_a_prompt_whose_beginning_was_cut_off_is_still_a_prompt(self):
+        label = bridge.label_of(GOLDEN_TASK)
+        found = bridge.score(f"{PROMPT[9:]}Answer: 29842", PROMPT, label)
+        self.assertEqual(found["rewards"], 1.0)
+
+    def test_what_is_no_turn_of_the_assistant_is_refused(self):
+        label = bridge.label_of(GOLDEN_TASK)
+        for query in ("Answer: 29842", f"so{PROMPT}Answer: 29842"):
+            with self.assertRaisesRegex(BridgeError, "^query"):
+                bridge.score(query, PROMPT, label)
+
+    def test_an_assistant_that_opens_another_turn_has_not_answered(self):
+        self.assertEqual(scored(f"hm\n{PROMPT}Answer: 29842")["rewards"], 0.0)
+
+
+class Flags(unittest.TestCase):
+    def test_the_preset_openrlhf_can_be_said_as_it_is(self):
+        self.assertEqual(bridge.unsaid(OPENRLHF), {})
+        found = bridge.flags(OPENRLHF)
+        self.assertEqual(found[:2], ["--algo.advantage.estimator", "group_norm"])
+        self.assertEqual(found[-2:], ["--algo.kl.init_coef", "0"])
+
+    def test_every_preset_can_be_said_once_what_is_lacking_is_given_up(self):
+        for name, preset in PRESETS.items():
+            lacking = bridge.unsaid(preset)
+            self.assertTrue(bridge.flags(preset.but(**lacking)), name)
+            if lacking:
+                with self.assertRaises(BridgeError) as caught:
+                    bridge.flags(preset)
+                for switch, value in lacking.items():
+                    self.assertIn(f"{switch}={value!r}", str(caught.exception))
+
+    def test_what_the_course_would_have_to_give_up(self):
+        self.assertEqual(
+            bridge.unsaid(COURSE),
+            {
+                "std_epsilon": 1e-9,
+                "group_of_one": "refuse",
+                "zero_spread": "divide",
+                "unscored": "refuse",
+                "unit": "token",
+                "aggregation": "batch_mean",
+            },
+        )
+
+    def test_a_kl_is_said_in_the_loss_over_tokens_and_nowhere_else(self):
+        kl = {"kl_weight": 0.04, "kl_estimator": "k2"}
+        found = bridge.flags(OPENRLHF.but(kl_place="loss", **kl))
+        self.assertIn("--algo.kl.use_loss", found)
+        self.assertEqual(found[-1], "0.04")
+        given_up = {"kl_place": "none", "kl_weight": 0.0}
+        for change in ({"kl_place": "reward"}, {"kl_place": "loss", **SEQUENCE}):
+            lacking = bridge.unsaid(OPENRLHF.but(**change, **kl))
+            self.assertLessEqual(given_up.items(), lacking.items())
+
+    def test_a_ratio_a_sequence_has_its_own_aggregation_and_no_clamp(self):
+        lacking = bridge.unsaid(OPENRLHF.but(ratio="sequence"))
+        wanted = {"aggregation": "episode_mean", "log_ratio_clamp": None}
+        self.assertLessEqual(wanted.items(), lacking.items())
+
+    def test_groups_with_a_right_answer_can_be_kept_informative_ones_not(self):
+        found = bridge.flags(OPENRLHF.but(groups="solved"))
+        place = found.index("--algo.dynamic_filtering_range")
+        self.assertEqual(found[place + 1 : place + 3], ["0", "2"])
+        lacking = bridge.unsaid(OPENRLHF.but(groups="informative"))
+        self.assertEqual(lacking, {"groups": "all"})
+
+    def test_no_clip_is_a_range_that_no_ratio_leaves(self):
+        found = bridge.flags(OPENRLHF.but(clip="off"))
+        place = found.index("--actor.eps_clip_low_high")
+        self.assertEqual(found[place + 1 : place + 3], ["1000000000.0"] * 2)
+        self.assertEqual(bridge.unsaid(OPENRLHF.but(clip="two_sided")), {"clip": "ppo"})
+
+    def test_where_nothing_is_near_it_says_so(self):
+        with self.assertRaisesRegex(BridgeError, "no estimator of .*std='batch'"):
+            bridge.unsaid(OPENRLHF.but(std="batch"))
+
+    def test_a_discount_is_given_up(self):
+        discounted = OPENRLHF.but(returns="to_go", discount=0.9)
+        self.assertEqual(bridge.unsaid(discounted), {"discount": 1.0})
+
+
+SEQUENCE = {
+    "aggregation": "episode_mean",
+    "mean_epsilon": 1e-8,
+    "empty_rows": "left_out",
+}
+
+
+class TheFiles(unittest.TestCase):
+    def test_the_agent_file_has_what_the_loader_looks_for(self):
+        tree = ast.parse((FOLDER / "agent_func.py").read_text(encoding="utf-8"))
+        classes = {n.name: n for n in tree.body if isinstance(n, ast.ClassDef)}
+        (base,) = classes["AgentExecutor"].bases
+        self.assertEqual(ast.unparse(base), "MultiTurnAgentExecutor")
+        tree = ast.parse((FOLDER / "reward_func.py").read_text(encoding="utf-8"))
+        (function,) = (n for n in tree.body if isinstance(n, ast.FunctionDef))
+        names = [argument.arg for argument in function.args.args]
+        self.assertEqual(
+            (function.name, names), ("reward_func", ["queries", "prompts", "labels"])
+        )
+
+    def test_the_data_are_written_without_any_library(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = run("make_data.py", f"{folder}/data", "--system")
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            for name, count in (("train", 60), ("held_out", 30)):
+                text = Path(folder, "data", f"{name}.jsonl").read_text(encoding="utf-8")
+                rows = [json.loads(line) for line in text.splitlines()]
+                self.assertEqual(len(rows), count)
+                self.assertEqual(rows[0]["input"][0]["role"], "system")
+                bridge.task_of(rows[0]["label"])
+        self.assertEqual(run("make_data.py").returncode, 2)
+
+    @unittest.skipIf(os.name == "nt", "shell scripts")
+    def test_the_commands_for_gpus_say_our_preset(self):
+        convention = " ".join(bridge.flags(OPENRLHF))
+        for name in ("one_gpu_node.sh", "ray_cluster.sh"):
+            done = subprocess.run(
+                ["bash", str(SCALE_OUT / name), "--flags"],
+                capture_output=True,
+                text=True,
+            )
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            self.assertIn(convention, " ".join(done.stdout.split()))
+            self.assertIn(str(FOLDER / "agent_func.py"), done.stdout)
+
+    @unittest.skipIf(os.name == "nt", "shell scripts")
+    def test_each_flag_of_the_commands_is_explained_in_both_readmes(self):
+        flags = set()
+        for name in ("one_gpu_node.sh", "ray_cluster.sh"):
+            done = subprocess.run(
+                ["bash", str(SCALE_OUT / name), "--flags"],
+                capture_output=True,
+                text=True,
+            )
+            flags |= set(re.findall(r"^--(\S+)$", done.stdout, re.MULTILINE))
+        self.assertGreater(len(flags), 30)
+        for readme in ("README.md", "README.en.md"):
+            text = (FOLDER / readme).read_text(encoding="utf-8")
+            self.assertEqual([f for f in sorted(flags) if f"`{f}`" not in text], [])
+
+    def test_the_readmes_name_files_and_commands_that_exist(self):
+        for readme in ("README.md", "README.en.md"):
+            text = (FOLDER / readme).read_text(encoding="utf-8")
+            for link in re.findall(r"\]\(([^)#]+)\)", text):
+                if not link.endswith(".ipynb"):
+                    self.assertTrue((FOLDER / link).exists(), link)
+            for path in re.findall(r"(?:python3|bash) (examples/\S+)", text):
+                self.assertTrue((ROOT / path).exists(), path)
+
+
+class TheScripts(unittest.TestCase):
+    @unittest.skipIf(installed("openrlhf"), "openrlhf is here")
+    def test_without_openrlhf_they_say_what_is_missing(self):
+        for script in (
+            "rollout.py",
+            "ray_rollout.py",
+            "train_grpo.py",
+            "check_flags.py",
+        ):
+            done = run(script, cwd=FOLDER)
+            self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+            lines = done.stdout.splitlines()
+            text = " ".join(lines).replace("- ", "-")  # a name may be cut at its hyphen
+            self.assertTrue(text.endswith(f"Not run: {missing('openrlhf')}."), script)
+            self.assertLessEqual(max(map(len, lines)), 80)
+            self.assertTrue(done.stdout.isascii())
+
+    @unittest.skipIf(installed("openrlhf"), "openrlhf is here")
+    def test_the_first_shows_the_interface_with_our_numbers(self):
+        said = run("rollout.py").stdout
+        for text in (
+            "--algo.advantage.estimator group_norm",
+            "action_ranges",
+            "14-34 44-48",
+        ):
+            self.assertIn(text, said)
+
+
+if __name__ == "__main__":
+    unittest.main()
