@@ -9,7 +9,7 @@ Where a paper leaves a switch open, the preset's notes say "unstated; we chose .
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
 from agentic_rl.values import excerpt, is_finite
@@ -172,6 +172,14 @@ class Convention:
         if unknown := sorted(set(switches) - set(self.__dataclass_fields__)):
             raise ConventionError(f"{unknown[0]!r} is no switch of a convention")
         return replace(self, **switches)  # type: ignore[arg-type]
+
+    def differing(self, switches: Mapping[str, object]) -> dict[str, object]:
+        """Those of these values that are not this convention's own."""
+        return {
+            name: value
+            for name, value in switches.items()
+            if getattr(self, name) != value
+        }
 
 
 # What can be turned; the other fields say where a convention comes from.

@@ -85,6 +85,13 @@ class Switches(unittest.TestCase):
         COURSE.but(discount=0, returns="to_go")
         COURSE.but(whiten=True, kl_ratio=True)
 
+    def test_what_differs_from_it_is_told_by_value(self):
+        self.assertEqual(
+            COURSE.differing({"ddof": 0, "std": COURSE.std, "dual_clip": 3.0}),
+            {"ddof": 0, "dual_clip": 3.0},
+        )
+        self.assertEqual(COURSE.differing(vars(COURSE)), {})
+
     def test_a_discount_needs_returns_to_go(self):
         with self.assertRaisesRegex(ConventionError, 'discount.*returns="to_go"'):
             COURSE.but(discount=0.9)

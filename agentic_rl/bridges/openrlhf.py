@@ -357,12 +357,9 @@ def unsaid(convention: Convention) -> dict[str, object]:
     nothing in this convention are not listed. Raises BridgeError where nothing is near: no
     estimator of that structure.
     """
-    nearest = {**ESTIMATORS[_estimator(convention)], **_edges(convention)}
-    return {
-        switch: value
-        for switch, value in nearest.items()
-        if getattr(convention, switch) != value
-    }
+    return convention.differing(
+        {**ESTIMATORS[_estimator(convention)], **_edges(convention)}
+    )
 
 
 def _estimator(convention: Convention) -> str:

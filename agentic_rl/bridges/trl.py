@@ -493,11 +493,7 @@ def unsayable(convention: Convention) -> dict[str, Any]:
         asked += _IF_SCALED
     if convention.kl_weight:
         asked += _IF_KL
-    wrong = {
-        name: getattr(TRL, name)
-        for name in asked
-        if getattr(convention, name) != getattr(TRL, name)
-    }
+    wrong = convention.differing({name: getattr(TRL, name) for name in asked})
     if convention.group_of_one == "raw":
         # GRPOConfig refuses such groups; a rollout whose peers are unscored gets 0.
         wrong["group_of_one"] = "zero"

@@ -469,22 +469,16 @@ def unsaid(convention: Convention) -> dict[str, object]:
     nothing in this convention are not listed. Raises BridgeError where nothing is near: no
     estimator of that structure, or a clip of another kind.
     """
-    nearest = {**ESTIMATORS[_estimator(convention)], **_edges(convention)}
-    return {
-        switch: value
-        for switch, value in nearest.items()
-        if getattr(convention, switch) != value
-    }
+    return convention.differing(
+        {**ESTIMATORS[_estimator(convention)], **_edges(convention)}
+    )
 
 
 def _estimator(convention: Convention) -> str:
     """The estimator with the convention's structure and the fewest other differences."""
 
     def differing(name: str) -> int:
-        return sum(
-            getattr(convention, switch) != value
-            for switch, value in ESTIMATORS[name].items()
-        )
+        return len(convention.differing(ESTIMATORS[name]))
 
     wanted = {switch: getattr(convention, switch) for switch in _STRUCTURE}
     fitting = [
