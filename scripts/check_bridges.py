@@ -37,15 +37,18 @@ from verdicts import Verdicts
 
 from agentic_rl.bridges.frameworks import OFFLINE
 
-SCRIPTS = {
+SCRIPTS = {  # with their arguments
     "trl": (
         "examples/03_grpo_single_turn/train_grpo_single_turn.py",
         "examples/03_grpo_single_turn/train_grpo_tools.py",
+        "examples/03_grpo_single_turn/train_grpo_tools.py --with environment",
+        "examples/03_grpo_single_turn/train_grpo_tools.py --with rollout",
     ),
     "verl": (
         "examples/04_verl_minimal/rollout.py",
         "examples/04_verl_minimal/train_worker.py",
         "examples/04_verl_minimal/ray_rollout.py",
+        "examples/04_verl_minimal/scale_out/two_cpu_nodes.py",
         "examples/06_agent_lightning/adapter.py",
     ),
     "openrlhf": (
@@ -165,7 +168,7 @@ def check(framework: str, prefix: Sequence[str], verdicts: Verdicts) -> None:
     interpreter = python(framework)
     check_tests(framework, interpreter, prefix, verdicts)
     for script in SCRIPTS[framework]:
-        ran = run([interpreter, script], prefix)
+        ran = run([interpreter, *script.split()], prefix)
         verdicts.add(f"{Path(script).name}: {ran.cost}", ran.problems())
 
 
