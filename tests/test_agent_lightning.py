@@ -425,20 +425,24 @@ class TheFiles(unittest.TestCase):
             for link in links(text):
                 self.assertTrue((FOLDER / link.partition("#")[0]).exists(), link)
 
-    def test_each_row_of_surprises_is_a_test(self):
+    def test_the_surprises_are_the_tests_in_the_same_order(self):
+        """Each test has a row in both pages, and each row names a test."""
         checks = ROOT / "checks" / "bridges"
-        tests = "".join(
-            read(checks / f"test_{name}.py")
-            for name in ("agent_lightning_surprises", "verl_adapter")
-        )
-        defined = {x.replace("_", " ") for x in re.findall(r"def test_(\w+)\(", tests)}
-        text = read(FOLDER / "README.en.md")
-        rows = re.findall(r"(?m)^\| ([^|`]+) \| [^|]+ \| [^|]+ \|$", text)
-        named = {row.strip() for row in rows} & defined
-        surprises = text.partition("\n## Surprises\n")[2].partition("\n## ")[0]
-        in_table = re.findall(r"(?m)^\| ([a-z][^|]+) \|", surprises)
-        self.assertGreater(len(named), 20)
-        self.assertLessEqual({row.strip() for row in in_table} - {"test"}, defined)
+        names = []
+        for file, cases in (
+            ("agent_lightning_surprises", ""),
+            ("verl_adapter", "Surp"),
+        ):
+            for part in re.split(r"(?m)^class ", read(checks / f"test_{file}.py"))[1:]:
+                if part.startswith(cases):
+                    names += re.findall(r"(?m)^    def (test_\w+)\(", part)
+        self.assertGreater(len(names), 30)
+        for page, title in (("README.md", "意外"), ("README.en.md", "Surprises")):
+            text = read(FOLDER / page)
+            section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+            rows = re.findall(r"(?m)^\| .*\|$(?!\n\|---)", section)
+            held = [row.split("|")[-2].strip() for row in rows]
+            self.assertEqual(held, [f"`{name}`" for name in names], page)
 
     def test_the_kept_run_is_over_what_it_promises(self):
         done = run(
@@ -454,6 +458,22 @@ class TheFiles(unittest.TestCase):
 
 
 class TheScripts(unittest.TestCase):
+    def test_one_that_takes_no_arguments_says_so_and_what_it_is(self):
+        for script in ("one_group.py", "train_grpo.py", "adapter.py"):
+            done = run(str(FOLDER / script), "--steps")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), script)
+            self.assertIn("this program takes no arguments", done.stderr)
+            done = run(str(FOLDER / script), "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+            self.assertTrue(done.stdout.startswith("Chapter 06. "), script)
+
+    def test_what_is_no_kept_run_is_named(self):
+        for path in (str(FOLDER / "nothing.jsonl"), str(FOLDER / "k8s_job.yaml")):
+            done = run(str(FOLDER / "train_processes.py"), "--read", path)
+            self.assertEqual(done.returncode, 2)
+            self.assertIn(f"{path}: no log of this program: ", done.stderr)
+            self.assertNotIn("Traceback", done.stderr)
+
     @unittest.skipIf(installed("agent_lightning"), "Agent Lightning is here")
     def test_without_it_the_first_shows_the_group_as_the_bridge_writes_it(self):
         done = run(str(FOLDER / "one_group.py"))

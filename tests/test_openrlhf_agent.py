@@ -381,7 +381,35 @@ class TheFiles(unittest.TestCase):
                 self.assertTrue((ROOT / path).exists(), path)
 
 
+class TheSurprises(unittest.TestCase):
+    def test_they_are_the_tests_in_the_same_order(self):
+        """Each test has a row in both pages, and each row names a test."""
+        tests = ROOT / "checks" / "bridges" / "test_openrlhf_surprises.py"
+        names = re.findall(r"(?m)^    def (test_\w+)\(", tests.read_text("utf-8"))
+        self.assertGreater(len(names), 30)
+        for page, title in (("README.md", "意外"), ("README.en.md", "Surprises")):
+            text = (FOLDER / page).read_text(encoding="utf-8")
+            section = text.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
+            rows = re.findall(r"(?m)^\| .*\|$(?!\n\|---)", section)
+            held = [row.split("|")[-2].strip() for row in rows]
+            self.assertEqual(held, [f"`{name}`" for name in names], page)
+
+
 class TheScripts(unittest.TestCase):
+    def test_one_that_takes_no_arguments_says_so_and_what_it_is(self):
+        for script in (
+            "rollout.py",
+            "ray_rollout.py",
+            "train_grpo.py",
+            "check_flags.py",
+        ):
+            done = run(script, "--steps")
+            self.assertEqual((done.returncode, done.stdout), (2, ""), script)
+            self.assertIn("this program takes no arguments", done.stderr)
+            done = run(script, "--help")
+            self.assertEqual((done.returncode, done.stderr), (0, ""), script)
+            self.assertTrue(done.stdout.startswith("Chapter 05. "), script)
+
     @unittest.skipIf(installed("openrlhf"), "openrlhf is here")
     def test_without_openrlhf_they_say_what_is_missing(self):
         for script in (

@@ -371,6 +371,19 @@ class WhatIsRefused(unittest.TestCase):
             ):
                 bridge.from_events(made.gateway.events("guess"), made.server.vocabulary)
 
+    def test_an_episode_played_for_validation_can_not_be_read_back(self):
+        with world(["Answer: 1"]) as made:
+            fields = {
+                **bridge.rollout(GOLDEN_TASK, 0, "r", AGENT_CLASS),
+                "is_train": False,
+            }
+            made.gateway.attempt(
+                fields, lambda ask, tell: play(GOLDEN_TASK, 0, ask, tell)
+            )
+            self.assertEqual(made.gateway.state("r"), "succeeded")
+            with self.assertRaisesRegex(BridgeError, "mode val"):
+                bridge.from_events(made.gateway.events("r"), made.server.vocabulary)
+
 
 if __name__ == "__main__":
     unittest.main()

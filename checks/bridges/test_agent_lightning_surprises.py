@@ -1,7 +1,7 @@
 """What a reader of Agent Lightning 1.0.2 would not guess, each pinned by calling it.
 
-The text of each test is a row of the chapter's table: what it does, what is done here, and
-why. What its verl adapter does is in test_verl_adapter.py.
+Each test is a row of the chapter's tables, which say what is done here and why. What its verl
+adapter does is in test_verl_adapter.py.
 """
 
 from __future__ import annotations
@@ -142,19 +142,6 @@ class TheProxy(unittest.TestCase):
             (call,) = bridge.triplets([trimmed])
             self.assertIsNone(call.logprobs)
             self.assertEqual(made.server.asked[0]["temperature"], 0.7)
-
-    def test_an_episode_played_for_validation_can_not_be_read_back(self):
-        with world(["Answer: 1"]) as made:
-            fields = {
-                **bridge.rollout(GOLDEN_TASK, 0, "r", AGENT_CLASS),
-                "is_train": False,
-            }
-            made.gateway.attempt(
-                fields, lambda ask, tell: play(GOLDEN_TASK, 0, ask, tell)
-            )
-            self.assertEqual(made.gateway.state("r"), "succeeded")
-            with self.assertRaisesRegex(BridgeError, "mode val"):
-                bridge.from_events(made.gateway.events("r"), made.server.vocabulary)
 
     def test_model_and_temperature_that_an_agent_asks_for_are_replaced(self):
         with world(["Answer: 1"]) as made:

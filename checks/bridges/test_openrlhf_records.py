@@ -303,7 +303,7 @@ class TheData(unittest.TestCase):
     def test_the_files_are_read_by_its_data_set_and_hold_every_task(self):
         folder = SCRATCH / "data"
         with cpu_stubs.hushed(), mock.patch("sys.argv", ["make_data", str(folder)]):
-            self.assertEqual(make_data.main(), 0)
+            make_data.main()
         lines = (folder / "train.jsonl").read_text().splitlines()
         tasks = [bridge.task_of(json.loads(line)["label"]) for line in lines]
         self.assertEqual(tasks, make_data.TRAIN)
@@ -321,6 +321,22 @@ class TheData(unittest.TestCase):
 
 class ScaleOut(unittest.TestCase):
     """The commands for GPUs, by the library's own parser."""
+
+    def test_so_are_those_that_a_page_adds_for_one_gpu(self):
+        start = "bash examples/05_openrlhf_agent/scale_out/one_gpu_node.sh --"
+        for page in ("README.md", "README.en.md"):
+            lines = (EXAMPLE / page).read_text(encoding="utf-8").splitlines()
+            (command,) = (line for line in lines if line.startswith(start))
+            script = check_flags.SCRIPTS["one GPU node"]
+            added = command.split()[2:]
+            args = cpu_stubs.parsed([*check_flags.flags_of(script), *added])
+            self.assertEqual(
+                (args.actor.num_nodes, args.actor.num_gpus_per_node), (1, 1)
+            )
+            group = args.rollout.batch_size * args.rollout.n_samples_per_prompt
+            self.assertEqual(args.train.batch_size, group)  # one update a step
+            for size in (args.train.micro_batch_size, args.rollout.micro_batch_size):
+                self.assertEqual(args.train.batch_size % size, 0)
 
     def test_the_flags_of_each_script_are_taken_by_its_parser(self):
         for name, script in check_flags.SCRIPTS.items():

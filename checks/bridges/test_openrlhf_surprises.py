@@ -1,13 +1,12 @@
 """What a reader of OpenRLHF 0.11.2 would not guess, each pinned by calling it.
 
-The text of each test is a row of the chapter's table: what OpenRLHF does, what is done
+Each test is a row of the chapter's tables; its text says what OpenRLHF does, what is done
 here, and why.
 """
 
 from __future__ import annotations
 
 from checks.bridges.openrlhf_world import (
-    EXAMPLE,
     MAX_LEN,
     SCRATCH,
     TOKENIZER,
@@ -87,7 +86,7 @@ def advantages(
     return maker_of(args).compute_advantages_and_returns([batch])[0].advantages.tolist()
 
 
-class Rollouts(unittest.TestCase):
+class Ids(unittest.TestCase):
     def test_the_action_mask_is_one_shorter_than_the_tokens(self):
         """
         openrlhf: place t of action_mask, log-probs and advantages speaks of id t + 1
@@ -154,22 +153,21 @@ class Rollouts(unittest.TestCase):
         self.assertEqual(ours.count(IM_END), 1)  # that of the template
         self.assertNotIn(end, ordinary(says, TOKENIZER))
 
-    def test_rewards_add_up_and_the_rest_is_of_the_last_turn(self):
+    def test_log_probs_of_the_sampler_are_not_kept_by_default(self):
         """
-        openrlhf: rewards are summed over turns; scores and extra_logs of all turns but the
-              last are dropped
-        here: nothing is paid before the end, and then all of it
-        why:  a breakdown of the last turn does not add up to the reward
+        openrlhf: rollout_log_probs is None unless is_correction_level is on; the old
+              log-probs of the ratio are computed again by the trainer
+        here: log-probs are recorded when a turn is drawn
+        why:  what a trainer computes later is another program's number; see 04.7
         """
-        found = played(
-            "sums",
-            Script(said("a", "b")),
-            scores="float(self.turns)",
-            extra_logs="{'turn': self.turns}",
-        )
-        self.assertEqual(found["reward"], 2.0)
-        self.assertEqual((found["scores"], found["extra_logs"]), (2.0, {"turn": 2}))
+        path = agent_file("unlogged", step())
+        actor = cpu_stubs.rollout_actor(Script(said("a", "b")), agent_func_path=path)
+        params = SimpleNamespace(max_tokens=None, logprobs=None)
+        work = actor.generate_responses("p", "", params, 64, TOKENIZER)
+        self.assertIsNone(cpu_stubs.finished(work)[0]["rollout_log_probs"])
 
+
+class Lengths(unittest.TestCase):
     def test_each_turn_may_use_all_that_is_left(self):
         """
         openrlhf: a turn's limit is max_len less the ids so far, whatever max_new_tokens says
@@ -289,6 +287,8 @@ class Rollouts(unittest.TestCase):
         ours = play(GOLDEN_TASK, Script(said(*[CALL] * 9)), TOKENIZER)
         self.assertEqual(len(ours["action_ranges"]), 5)
 
+
+class Agents(unittest.TestCase):
     def test_a_reward_that_is_a_plain_number_is_an_error(self):
         """
         openrlhf: step's rewards must be a tensor, for ``.item()`` is called; scores need not
@@ -310,19 +310,6 @@ class Rollouts(unittest.TestCase):
             play(GOLDEN_TASK, Script(said("a")), TOKENIZER, agent_func_path=path)
         broken = Script(said("<tool_call>{</tool_call>", "Answer: 1"))
         self.assertEqual(play(GOLDEN_TASK, broken, TOKENIZER)["reward"], 0.0)
-
-    def test_log_probs_of_the_sampler_are_not_kept_by_default(self):
-        """
-        openrlhf: rollout_log_probs is None unless is_correction_level is on; the old
-              log-probs of the ratio are computed again by the trainer
-        here: log-probs are recorded when a turn is drawn
-        why:  what a trainer computes later is another program's number; see 04.7
-        """
-        path = agent_file("unlogged", step())
-        actor = cpu_stubs.rollout_actor(Script(said("a", "b")), agent_func_path=path)
-        params = SimpleNamespace(max_tokens=None, logprobs=None)
-        work = actor.generate_responses("p", "", params, 64, TOKENIZER)
-        self.assertIsNone(cpu_stubs.finished(work)[0]["rollout_log_probs"])
 
     def test_the_chat_template_is_never_told_of_the_tools(self):
         """
@@ -347,6 +334,22 @@ class Rewards(unittest.TestCase):
     def one_turn(self, name, body):
         path = self.reward_file(name, body)
         return play(GOLDEN_TASK, Script(said("a")), TOKENIZER, remote_rm_url=path)
+
+    def test_rewards_add_up_and_the_rest_is_of_the_last_turn(self):
+        """
+        openrlhf: rewards are summed over turns; scores and extra_logs of all turns but the
+              last are dropped
+        here: nothing is paid before the end, and then all of it
+        why:  a breakdown of the last turn does not add up to the reward
+        """
+        found = played(
+            "sums",
+            Script(said("a", "b")),
+            scores="float(self.turns)",
+            extra_logs="{'turn': self.turns}",
+        )
+        self.assertEqual(found["reward"], 2.0)
+        self.assertEqual((found["scores"], found["extra_logs"]), (2.0, {"turn": 2}))
 
     def test_an_error_in_a_reward_function_is_only_logged(self):
         """
@@ -632,7 +635,7 @@ class Settings(unittest.TestCase):
             actor(row, row[:, 1:], row)
 
 
-class TheTrainer(unittest.TestCase):
+class Training(unittest.TestCase):
     def trainer(self, *flags):
         """OpenRLHF's ActorPPOTrainer with an actor whose log-probs are given."""
         args = settings(*bridge.flags(OPENRLHF), *flags)
@@ -713,21 +716,6 @@ class TheTrainer(unittest.TestCase):
             )
             trainer.ppo_train(0.0)
         self.assertEqual((len(trainer.replay_buffer), seen), (7, [2, 2, 2]))
-
-
-class TheChaptersTable(unittest.TestCase):
-    def test_each_surprise_is_a_row_in_both_readmes(self):
-        cases = (Rollouts, Rewards, Advantages, Settings, TheTrainer)
-        names = [
-            name[5:].replace("_", " ")
-            for case in cases
-            for name in vars(case)
-            if name.startswith("test_")
-        ]
-        for readme in ("README.md", "README.en.md"):
-            text = (EXAMPLE / readme).read_text(encoding="utf-8")
-            rows = [name for name in names if f"| {name} |" in text]
-            self.assertEqual(rows, names, readme)
 
 
 if __name__ == "__main__":

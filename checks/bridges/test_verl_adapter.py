@@ -2,7 +2,8 @@
 
 Its real RolloutAdapter, rollout-level advantage and per_rollout_mean loss run here, in the
 environment of verl, on rollouts as its manager hands them over. First what agrees with our
-own code, then what a reader would not guess.
+own code, then what a reader would not guess: each test of the last three classes is a row of
+the chapter's tables.
 """
 
 from __future__ import annotations
@@ -77,6 +78,13 @@ def wide(data):
     return data
 
 
+def composed(*overrides: str):
+    """Its own config.yaml, composed by Hydra on top of verl's."""
+    folder = Path(agl_verl.__file__).parent
+    with initialize_config_dir(config_dir=str(folder), version_base=None):
+        return compose("config", overrides=list(overrides))
+
+
 class Rows(unittest.TestCase):
     def test_every_golden_episode_is_one_row_with_our_mask(self):
         for name, (_, episode) in GOLDEN.items():
@@ -111,31 +119,20 @@ class Rows(unittest.TestCase):
         self.assertEqual(row, bridge.merge(turns)[0])
         self.assertEqual(row.response_mask, [1, 1])
 
-    def test_a_template_that_drops_thoughts_splits_a_rollout(self):
-        episode = GOLDEN["thinking"][1]
-        kept = verl_side.calls_of(episode, TOKENIZER)
-        dropped = verl_side.without_thoughts(episode, TOKENIZER)
-        for turns, rows in ((kept, 1), (dropped, 2)):
-            found = rows_of(adapted([completed("a", turns, 1.0)])[0])
-            self.assertEqual(
-                [row[:3] for row in found], [r[:3] for r in bridge.merge(turns)]
-            )
-            self.assertEqual(len(found), rows)
-
-    def test_ids_that_the_tokenizer_would_not_have_cut_split_a_rollout(self):
-        turns = verl_side.calls_of(GOLDEN["one call"][1], TOKENIZER)
-        cut = verl_side.cut_otherwise(turns, TOKENIZER)
-        texts = [TOKENIZER.decode(x[0].response_ids) for x in (turns, cut)]
-        self.assertEqual(texts[0], texts[1])
-        self.assertNotEqual(turns[0].response_ids, cut[0].response_ids)
-        self.assertEqual(len(adapted([completed("a", cut, 1.0)])[0]), 2)
-
     def test_rows_of_one_turn_each_have_no_mask_of_their_own(self):
         turns = calls(([10], [20]), ([10, 20, 11], [22]))
         data, _ = adapted([completed("a", turns, 1.0)], "transition", **SMALL)
         self.assertNotIn("response_mask", data.batch.keys())
         self.assertEqual(data.non_tensor_batch["turn_index_list"].tolist(), [0, 1])
         self.assertEqual(prepared(data).batch["response_mask"].sum(-1).tolist(), [1, 1])
+
+    def test_a_failed_rollout_is_a_row_like_any_other(self):
+        failed = single("a", 1.0).model_copy(
+            update={"rollout_state": "failed", "error_message": "exit 1"}
+        )
+        data, _ = adapted([failed, single("b", 0.0, place=1)], **SMALL)
+        found = [row[0] for row in advantages(wide(prepared(data)))]
+        self.assertGreater(found[0], 0.0)
 
 
 class Advantages(unittest.TestCase):
@@ -190,6 +187,15 @@ class Advantages(unittest.TestCase):
                 config=config,
             )
 
+    def test_equal_rewards_still_get_zero(self):
+        for count in range(2, 33):
+            for reward in (0.1, 0.7, 0.9, 1.2):
+                rollouts = [single(f"r{i}", reward, place=i) for i in range(count)]
+                data = prepared(adapted(rollouts, **SMALL)[0])
+                self.assertEqual(
+                    {row[0] for row in advantages(data)}, {0.0}, (count, reward)
+                )
+
 
 class Losses(unittest.TestCase):
     """per_rollout_mean against our objective, whose aggregation is episode_mean."""
@@ -215,71 +221,6 @@ class Losses(unittest.TestCase):
         self.assertGreater(above, 0.01)  # good actions are held, bad ones are not
         self.assertAlmostEqual(beyond, far, 6)  # from 3 on, bad ones are held too
 
-
-class Surprises(unittest.TestCase):
-    def test_rewards_and_advantages_are_bfloat16(self):
-        data = verl_side.group_data(TOKENIZER, "trajectory")
-        scores = data.batch["token_level_scores"]
-        self.assertEqual(scores.dtype, torch.bfloat16)
-        self.assertEqual(scores.sum(-1).tolist(), [0.8984375, 0.0, 0.69921875, 0.0])
-        first = row_values(data, True)[0]
-        self.assertEqual(data.batch["advantages"].dtype, torch.bfloat16)
-        exact = group_advantages([x.reward for x in golden_group()], ["g"] * 4)[0]
-        self.assertEqual(first, 1.0703125)
-        self.assertAlmostEqual(exact, 1.0660, 4)
-
-    def test_rewards_that_differ_by_little_become_equal(self):
-        rollouts = [single("a", 0.9), single("b", 0.9003, place=1)]
-        data = prepared(adapted(rollouts, **SMALL)[0])
-        self.assertEqual([row[0] for row in advantages(data)], [0.0, 0.0])
-        ours = group_advantages([0.9, 0.9003], ["g", "g"], OURS)
-        self.assertLess(ours[0], -0.7)
-
-    def test_the_mean_of_two_rewards_is_one_of_them(self):
-        """0.8984 and 0.9023 are neighbours in bfloat16; their mean is rounded as well."""
-        rollouts = [single("a", 0.9), single("b", 0.901, place=1)]
-        data = prepared(adapted(rollouts, **SMALL)[0])
-        found = [row[0] for row in advantages(data)]
-        self.assertEqual(found[0], 0.0)
-        self.assertGreater(found[1], 1.4)
-        self.assertAlmostEqual(
-            sum(group_advantages([0.9, 0.901], ["g", "g"], OURS)), 0.0
-        )
-
-    def test_equal_rewards_still_get_zero(self):
-        for count in range(2, 33):
-            for reward in (0.1, 0.7, 0.9, 1.2):
-                rollouts = [single(f"r{i}", reward, place=i) for i in range(count)]
-                data = prepared(adapted(rollouts, **SMALL)[0])
-                self.assertEqual(
-                    {row[0] for row in advantages(data)}, {0.0}, (count, reward)
-                )
-
-    def test_statistics_over_rows_can_turn_the_sign(self):
-        """Rewards 1, 0.7, 0: the second is above the mean of three rollouts, 0.567."""
-        rewards = {"a": 1.0, "b": 0.7, "c": 0.0}
-        rollouts = [
-            single(name, reward, 6 if name == "a" else 1, place=place)
-            for place, (name, reward) in enumerate(rewards.items())
-        ]
-        data = wide(prepared(adapted(rollouts, "transition", **SMALL)[0]))
-        names = data.non_tensor_batch["rollout_id_list"].tolist()
-        told = [rewards[name] for name in names]
-        by_row, by_rollout = row_values(data, False), row_values(data, True)
-        place = names.index("b")
-        self.assertLess(by_row[place], 0.0)  # below the mean of eight rows, 0.8375
-        self.assertGreater(by_rollout[place], 0.0)
-        over_rows = group_advantages(told, ["g"] * 8, OURS)
-        torch.testing.assert_close(by_row, over_rows, atol=0.01, rtol=0.01)
-
-    def test_the_mean_of_per_rollout_mean_is_over_rows(self):
-        data = verl_side.group_data(TOKENIZER, "transition", exact=True)
-        row_values(data, True)
-        self.assertEqual(len(data), 9)
-        theirs, ours = verl_side.their_loss(data, 0.3), verl_side.our_loss(data, 0.3)
-        self.assertAlmostEqual(theirs * 9 / 4, ours, 6)
-        self.assertGreater(abs(ours), 0.01)
-
     def test_each_rollout_is_weighed_by_the_ids_of_all_its_rows(self):
         mask = torch.tensor([[1, 1, 0], [1, 1, 1], [1, 0, 0]])
         values = torch.ones(3, 3)
@@ -289,17 +230,68 @@ class Surprises(unittest.TestCase):
         expected = [1 / 15, 1 / 15, 1 / 3]  # 5 ids and 1 id, three rows
         torch.testing.assert_close(found[:, 0].tolist(), expected)
 
-    def test_a_missing_reward_is_filled_in_and_compared(self):
-        rollouts = [single("a", None), single("b", 1.0, place=1)]
-        data, metrics = adapted(rollouts, reward_fillna_value=-1.0, **SMALL)
-        self.assertEqual(data.batch["token_level_scores"].sum(-1).tolist(), [-1.0, 1.0])
-        self.assertEqual(metrics["training/n_rollouts_w_reward"], 1)
-        data, _ = adapted(rollouts, **SMALL)
-        found = [row[0] for row in advantages(wide(prepared(data)))]
-        ours = group_advantages([None, 1.0], ["g", "g"], OURS)  # unscored: zero
-        torch.testing.assert_close(found, ours, atol=1e-6, rtol=1e-5)
-        left_out = group_advantages([None, 1.0], ["g", "g"])
-        self.assertEqual(left_out, [0.0, 0.0])
+
+class TheConfig(unittest.TestCase):
+    def test_every_override_of_the_bridge_has_its_place_in_it(self):
+        plain, said = composed(), bridge.overrides(OURS)
+        chosen = composed(*said)
+        for line in said:
+            key, _, value = line.partition("=")
+            missing = object()
+            self.assertIsNot(
+                OmegaConf.select(plain, key, default=missing), missing, key
+            )
+            self.assertEqual(str(OmegaConf.select(chosen, key)).lower(), value.lower())
+
+    def test_the_settings_that_the_page_explains_are_there(self):
+        plain, missing = composed(), object()
+        for name in (
+            "agl_base_url",
+            "agl_key",
+            "local.agent_class",
+            "local.env_map",
+            "k8s.job_template_path",
+            "rollout_timeout_seconds",
+            "trace_aggregator.level",
+            "reward_fillna_value",
+        ):
+            found = OmegaConf.select(plain, f"agentlightning.{name}", default=missing)
+            self.assertIsNot(found, missing, name)
+
+    def test_every_preset_composes_once_what_it_lacks_is_given_up(self):
+        for name in (
+            "course",
+            "grpo",
+            "dr_grpo",
+            "dapo",
+            "gspo",
+            "rloo",
+            "trl",
+            "verl",
+        ):
+            preset = PRESETS[name]
+            composed(*bridge.overrides(preset.but(**bridge.unsaid(preset))))
+
+
+class SurprisesOfRows(unittest.TestCase):
+    def test_a_template_that_drops_thoughts_splits_a_rollout(self):
+        episode = GOLDEN["thinking"][1]
+        kept = verl_side.calls_of(episode, TOKENIZER)
+        dropped = verl_side.without_thoughts(episode, TOKENIZER)
+        for turns, rows in ((kept, 1), (dropped, 2)):
+            found = rows_of(adapted([completed("a", turns, 1.0)])[0])
+            self.assertEqual(
+                [row[:3] for row in found], [r[:3] for r in bridge.merge(turns)]
+            )
+            self.assertEqual(len(found), rows)
+
+    def test_ids_that_the_tokenizer_would_not_have_cut_split_a_rollout(self):
+        turns = verl_side.calls_of(GOLDEN["one call"][1], TOKENIZER)
+        cut = verl_side.cut_otherwise(turns, TOKENIZER)
+        texts = [TOKENIZER.decode(x[0].response_ids) for x in (turns, cut)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(turns[0].response_ids, cut[0].response_ids)
+        self.assertEqual(len(adapted([completed("a", cut, 1.0)])[0]), 2)
 
     def test_level_trajectory_changes_the_triplets_it_was_given(self):
         turns = calls(([10], [20]), ([10, 20, 11], [22]))
@@ -331,16 +323,6 @@ class Surprises(unittest.TestCase):
         rest = wide(prepared(data[[1]]))
         self.assertEqual(len(rest), 1)
 
-    def test_a_dropped_rollout_leaves_the_statistics_of_its_group(self):
-        turns = calls(([1, 2, 3, 4, 5], [20]))
-        rollouts = [completed("a", turns, 1.0, "g", 0)]
-        rollouts += [single(f"r{i}", x, place=i + 1) for i, x in enumerate((0.5, 0.25))]
-        data = wide(prepared(adapted(rollouts, **SMALL)[0]))
-        keep = (~data.batch["is_drop_mask"]).nonzero(as_tuple=True)[0].tolist()
-        found = [row[0] for row in advantages(data[keep])]
-        ours = group_advantages([0.5, 0.25], ["g", "g"], OURS)
-        torch.testing.assert_close(found, ours, atol=1e-6, rtol=1e-5)
-
     def test_a_long_response_is_cut_and_trained_on_all_the_same(self):
         turns = calls(([10], [20, 21, 22, 23, 24, 25, 26, 27]))
         data, metrics = adapted([completed("a", turns, 1.0)], **SMALL)
@@ -360,13 +342,83 @@ class Surprises(unittest.TestCase):
         self.assertIn("No triplets found for training rollout a", page.getvalue())
         self.assertEqual(metrics["training/reward"], 0.5)  # it counts in the mean
 
-    def test_a_failed_rollout_is_a_row_like_any_other(self):
-        failed = single("a", 1.0).model_copy(
-            update={"rollout_state": "failed", "error_message": "exit 1"}
+
+class SurprisesOfNumbers(unittest.TestCase):
+    def test_rewards_and_advantages_are_bfloat16(self):
+        data = verl_side.group_data(TOKENIZER, "trajectory")
+        scores = data.batch["token_level_scores"]
+        self.assertEqual(scores.dtype, torch.bfloat16)
+        self.assertEqual(scores.sum(-1).tolist(), [0.8984375, 0.0, 0.69921875, 0.0])
+        first = row_values(data, True)[0]
+        self.assertEqual(data.batch["advantages"].dtype, torch.bfloat16)
+        exact = group_advantages([x.reward for x in golden_group()], ["g"] * 4)[0]
+        self.assertEqual(first, 1.0703125)
+        self.assertAlmostEqual(exact, 1.0660, 4)
+
+    def test_rewards_that_differ_by_little_become_equal(self):
+        rollouts = [single("a", 0.9), single("b", 0.9003, place=1)]
+        data = prepared(adapted(rollouts, **SMALL)[0])
+        self.assertEqual([row[0] for row in advantages(data)], [0.0, 0.0])
+        ours = group_advantages([0.9, 0.9003], ["g", "g"], OURS)
+        self.assertLess(ours[0], -0.7)
+
+    def test_the_mean_of_two_rewards_is_one_of_them(self):
+        """0.8984 and 0.9023 are neighbours in bfloat16; their mean is rounded as well."""
+        rollouts = [single("a", 0.9), single("b", 0.901, place=1)]
+        data = prepared(adapted(rollouts, **SMALL)[0])
+        found = [row[0] for row in advantages(data)]
+        self.assertEqual(found[0], 0.0)
+        self.assertGreater(found[1], 1.4)
+        self.assertAlmostEqual(
+            sum(group_advantages([0.9, 0.901], ["g", "g"], OURS)), 0.0
         )
-        data, _ = adapted([failed, single("b", 0.0, place=1)], **SMALL)
+
+    def test_statistics_over_rows_can_turn_the_sign(self):
+        """Rewards 1, 0.7, 0: the second is above the mean of three rollouts, 0.567."""
+        rewards = {"a": 1.0, "b": 0.7, "c": 0.0}
+        rollouts = [
+            single(name, reward, 6 if name == "a" else 1, place=place)
+            for place, (name, reward) in enumerate(rewards.items())
+        ]
+        data = wide(prepared(adapted(rollouts, "transition", **SMALL)[0]))
+        names = data.non_tensor_batch["rollout_id_list"].tolist()
+        told = [rewards[name] for name in names]
+        by_row, by_rollout = row_values(data, False), row_values(data, True)
+        place = names.index("b")
+        self.assertLess(by_row[place], 0.0)  # below the mean of eight rows, 0.8375
+        self.assertGreater(by_rollout[place], 0.0)
+        over_rows = group_advantages(told, ["g"] * 8, OURS)
+        torch.testing.assert_close(by_row, over_rows, atol=0.01, rtol=0.01)
+
+    def test_the_mean_of_per_rollout_mean_is_over_rows(self):
+        data = verl_side.group_data(TOKENIZER, "transition", exact=True)
+        row_values(data, True)
+        self.assertEqual(len(data), 9)
+        theirs, ours = verl_side.their_loss(data, 0.3), verl_side.our_loss(data, 0.3)
+        self.assertAlmostEqual(theirs * 9 / 4, ours, 6)
+        self.assertGreater(abs(ours), 0.01)
+
+    def test_a_missing_reward_is_filled_in_and_compared(self):
+        rollouts = [single("a", None), single("b", 1.0, place=1)]
+        data, metrics = adapted(rollouts, reward_fillna_value=-1.0, **SMALL)
+        self.assertEqual(data.batch["token_level_scores"].sum(-1).tolist(), [-1.0, 1.0])
+        self.assertEqual(metrics["training/n_rollouts_w_reward"], 1)
+        data, _ = adapted(rollouts, **SMALL)
         found = [row[0] for row in advantages(wide(prepared(data)))]
-        self.assertGreater(found[0], 0.0)
+        ours = group_advantages([None, 1.0], ["g", "g"], OURS)  # unscored: zero
+        torch.testing.assert_close(found, ours, atol=1e-6, rtol=1e-5)
+        left_out = group_advantages([None, 1.0], ["g", "g"])
+        self.assertEqual(left_out, [0.0, 0.0])
+
+    def test_a_dropped_rollout_leaves_the_statistics_of_its_group(self):
+        turns = calls(([1, 2, 3, 4, 5], [20]))
+        rollouts = [completed("a", turns, 1.0, "g", 0)]
+        rollouts += [single(f"r{i}", x, place=i + 1) for i, x in enumerate((0.5, 0.25))]
+        data = wide(prepared(adapted(rollouts, **SMALL)[0]))
+        keep = (~data.batch["is_drop_mask"]).nonzero(as_tuple=True)[0].tolist()
+        found = [row[0] for row in advantages(data[keep])]
+        ours = group_advantages([0.5, 0.25], ["g", "g"], OURS)
+        torch.testing.assert_close(found, ours, atol=1e-6, rtol=1e-5)
 
     def test_a_group_of_one_gets_its_raw_reward(self):
         data = wide(prepared(adapted([single("a", 0.5, 3)], **SMALL)[0]))
@@ -397,63 +449,15 @@ class Surprises(unittest.TestCase):
         found = [names[row] for row in trainer._same_reward_uid_indices(data)]
         self.assertEqual(found, ["a", "a", "b"])
 
+
+class SurprisesOfSettings(unittest.TestCase):
     def test_its_entry_point_does_not_start_with_verl_0_9_1(self):
         runner = entrypoint._AglTaskRunner.__ray_metadata__.modified_class
         with self.assertRaisesRegex(ImportError, "TaskRunner"):
             runner()
 
-
-class TheConfig(unittest.TestCase):
-    """Its own config.yaml, composed by Hydra on top of verl's."""
-
-    @staticmethod
-    def composed(*overrides: str):
-        folder = Path(agl_verl.__file__).parent
-        with initialize_config_dir(config_dir=str(folder), version_base=None):
-            return compose("config", overrides=list(overrides))
-
-    def test_every_override_of_the_bridge_has_its_place_in_it(self):
-        plain, said = self.composed(), bridge.overrides(OURS)
-        chosen = self.composed(*said)
-        for line in said:
-            key, _, value = line.partition("=")
-            missing = object()
-            self.assertIsNot(
-                OmegaConf.select(plain, key, default=missing), missing, key
-            )
-            self.assertEqual(str(OmegaConf.select(chosen, key)).lower(), value.lower())
-
-    def test_the_settings_that_the_page_explains_are_there(self):
-        plain, missing = self.composed(), object()
-        for name in (
-            "agl_base_url",
-            "agl_key",
-            "local.agent_class",
-            "local.env_map",
-            "k8s.job_template_path",
-            "rollout_timeout_seconds",
-            "trace_aggregator.level",
-            "reward_fillna_value",
-        ):
-            found = OmegaConf.select(plain, f"agentlightning.{name}", default=missing)
-            self.assertIsNot(found, missing, name)
-
-    def test_every_preset_composes_once_what_it_lacks_is_given_up(self):
-        for name in (
-            "course",
-            "grpo",
-            "dr_grpo",
-            "dapo",
-            "gspo",
-            "rloo",
-            "trl",
-            "verl",
-        ):
-            preset = PRESETS[name]
-            self.composed(*bridge.overrides(preset.but(**bridge.unsaid(preset))))
-
     def test_its_defaults_are_rollout_level_but_the_estimator_is_gae(self):
-        plain = self.composed()
+        plain = composed()
         self.assertEqual(plain.algorithm.adv_estimator, "gae")
         self.assertTrue(plain.algorithm.enable_rollout_level_advantage)
         self.assertEqual(

@@ -3,9 +3,9 @@
     python3 examples/05_openrlhf_agent/check_flags.py
 
 Each script in scale_out/ prints its flags; ``openrlhf.cli.train_ppo_ray`` runs with them up
-to where it would start its engines. Then one flag is misspelt, and one group is of one.
+to where it would start its engines. Then each of four mistakes is made in one of them.
 
-Exit status 1 unless the scripts' flags are taken and the two wrong ones refused.
+Exit status 1 unless the scripts' flags are taken and the four mistakes refused.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def refusal(flags: Sequence[str]) -> str | None:
 
 
 def shown(args: Any) -> list[tuple[str, str]]:
-    """What the scripts differ in, or what matters most."""
+    """The settings in which the scripts differ, and those that matter most."""
     group = args.rollout.n_samples_per_prompt
     return [
         ("GPUs", f"{args.actor.num_nodes} x {args.actor.num_gpus_per_node}"),
@@ -115,4 +115,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, __doc__)

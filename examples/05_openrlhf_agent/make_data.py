@@ -8,6 +8,7 @@ front that tells a model of its tools, which OpenRLHF does not do.
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from collections.abc import Iterable
@@ -16,6 +17,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agentic_rl.bridges.openrlhf import rows
+from agentic_rl.cli.terminal import run
 from agentic_rl.tasks import Task, generate
 from agentic_rl.tool_math import CALCULATOR, lookup_tool
 
@@ -41,17 +43,20 @@ def write(path: Path, tasks: Iterable[Task], told: str | None) -> None:
     print(f"wrote {path.name}: {len(lines)} rows")
 
 
-def main() -> int:
-    words = [word for word in sys.argv[1:] if word != "--system"]
-    if len(words) != 1:
-        print("expected one folder, and perhaps --system", file=sys.stderr)
-        return 2
-    folder, told = Path(words[0]), system() if "--system" in sys.argv else None
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / "train.jsonl", TRAIN, told)
-    write(folder / "held_out.jsonl", HELD_OUT, told)
-    return 0
+def options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, help="where the two files go")
+    parser.add_argument("--system", action="store_true", help="tell of the tools first")
+    return parser.parse_args()
+
+
+def main() -> None:
+    chosen = options()
+    told = system() if chosen.system else None
+    chosen.folder.mkdir(parents=True, exist_ok=True)
+    write(chosen.folder / "train.jsonl", TRAIN, told)
+    write(chosen.folder / "held_out.jsonl", HELD_OUT, told)
 
 
 if __name__ == "__main__":
-    raise SystemExit(main())
+    run(main)

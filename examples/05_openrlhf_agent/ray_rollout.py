@@ -150,4 +150,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, __doc__)

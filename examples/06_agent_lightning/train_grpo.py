@@ -178,4 +178,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    run(main)
+    run(main, __doc__)

@@ -6,8 +6,8 @@
 
 `agl-server` and `agl-controller` run as processes of their own, and the controller's local
 runner starts a new one for each episode. The training side is the same as in train_grpo.py
-and lives here, with the model server in a thread. All of it is on 127.0.0.1; whatever
-happens, no process is left behind.
+and lives here, with the model server in a thread. All of it is on 127.0.0.1. No process is
+left behind on an error, Ctrl-C or SIGTERM; SIGKILL leaves server and controller running.
 
 The default takes five updates in about a minute, and the reward has to rise; --long goes
 on until it is over 0.9. --log keeps the run as JSON lines, --read shows such a file.
@@ -54,7 +54,7 @@ from train_grpo import (
 from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.bridges import frameworks
 from agentic_rl.cli import render
-from agentic_rl.cli.terminal import Progress, run
+from agentic_rl.cli.terminal import Progress, complain, run
 from agentic_rl.grpo import State, start
 from agentic_rl.trajectory import Trajectory
 
@@ -255,15 +255,19 @@ def options() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def main() -> None:
+def main() -> int:
     chosen = options()
     print("Chapter 06: the real server and controller, a process for each episode.")
     if chosen.read:
-        show_log(chosen.read)
-        return
+        try:
+            show_log(chosen.read)
+        except (OSError, ValueError, LookupError, TypeError) as error:
+            complain(f"{chosen.read}: no log of this program: {error}")
+            return 2
+        return 0
     if problem := frameworks.missing("agent_lightning"):
         print("\n" + render.wrapped("", f"Not run: {problem}."))
-        return
+        return 0
     config = CONFIG if chosen.long else replace(CONFIG, updates=SHORT)
     state, seconds = start(config), [time.monotonic()]
     server = ModelServer(Table(state.policy, tasks()), Vocabulary())
@@ -285,6 +289,7 @@ def main() -> None:
         text = "".join(json.dumps(line) + "\n" for line in lines)
         chosen.log.write_text(text, encoding="utf-8", newline="\n")
     judge(state, chosen.long)
+    return 0
 
 
 def judge(state: State, long: bool) -> None:
