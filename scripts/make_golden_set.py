@@ -42,8 +42,8 @@ PARTS = {  # what a trajectory of ours holds
     "ids": "token id",
     "mask": "掩码",
     "log-probs": "对数概率",
-    "choices": "状态和选择",
-    "tool results": "每个观察的类别",
+    "states and choices": "状态和选择",
+    "kinds of observations": "每个观察的类别",
     "end": "结束原因",
     "reward": "奖励",
     "breakdown": "奖励的明细",
@@ -91,18 +91,19 @@ WORDS: dict[str, dict[str, Any]] = {
             "给多少奖励和优势，又丢掉了什么。",
             "黄金集（golden set）是 [golden.py](../agentic_rl/golden.py) 里的 15 个回合："
             "一次调用，几个工具，工具出错，写坏的调用，截断，带思考的文字，空答案。"
-            "助手说的话照脚本；循环、奖励的通路和优势的估计量都是框架自己的。"
+            "助手说的话照脚本；循环、给奖励的办法和优势的估计量都是框架自己的。"
             "本页由 `scripts/make_golden_set.py` 生成，它在各自的环境里运行这些框架：",
         ),
         "records": "记下的 id",
         "about records": (
             "斜线前是要训练的 id，后面是第一个提示之后的全部 id。前三列用的是同一个分词器；"
-            "Agent Lightning 那一列，一个 id 就是本课程的一个 token，所以数目是另一套。",
-            "没有星号的格子，跟我们的桥为同一个回合写下的记录逐个 id、逐个掩码相同。",
+            "Agent Lightning 那一列，一个 id 就是本课程的一个 token，所以数目不同。",
+            "星号表示：跟我们的桥接代码（bridge）为同一个回合写下的记录不同，原因在表后。"
+            "没有星号，就是每个 id 和它的掩码都相同。",
         ),
         "scores": "奖励和优势",
         "about scores": (
-            "每个框架先是奖励，再是优势（adv.）。同一道题的回合是一组：八个、四个、三个。"
+            "每个框架先是奖励，再是优势（adv.）。同一任务的回合是一组：八个、四个、三个。"
             "估计量是 TRL 的默认、verl 的 grpo、OpenRLHF 的 group_norm、"
             "Agent Lightning 按采样回合统计的 grpo。",
             "奖励相同而优势不同，有三个来处。TRL 的组里有一个回合没有奖励，不进均值；"
@@ -110,10 +111,12 @@ WORDS: dict[str, dict[str, Any]] = {
         ),
         "holds": "记录里有什么",
         "about holds": (
-            "我们的轨迹里的每一部分，在各家自己的记录里叫什么。短横表示没有这一项，"
-            "框架自己的循环会把它丢掉；我们的桥把丢掉的放进附加字段，或者另记一个事件，"
-            "所以能原样读回，有测试守着。TRL 的奖励只以优势的样子留下，"
-            "每批一次更新时不留对数概率；Agent Lightning 的掩码由合并各次调用得来。",
+            "我们的轨迹里的每一部分，在各家的记录里叫什么。短横表示没有这一项，"
+            "框架自己的循环会把它丢掉。括号里的是我们加的字段或事件，框架原样带着走。"
+            "经过桥接代码的轨迹，丢掉的都放进这样的地方，所以能原样读回，有测试守着；"
+            "在 OpenRLHF 里，它们到得了 response，到不了 Experience。"
+            "TRL 的奖励只以优势的样子留下，每批一次更新时不留对数概率；"
+            "Agent Lightning 的掩码由合并各次调用得来。",
         ),
         "part": "轨迹的一部分",
     },
@@ -126,8 +129,8 @@ WORDS: dict[str, dict[str, Any]] = {
             "drops.",
             "The golden set is 15 episodes in [golden.py](../../agentic_rl/golden.py): one "
             "call, several tools, errors of tools, a broken call, a cut turn, thoughts, an "
-            "empty answer. What the assistant says is scripted; the loop, the way of the "
-            "reward and the estimator are the framework's own. `scripts/make_golden_set.py` "
+            "empty answer. What the assistant says is scripted; loop, reward "
+            "call and estimator are the framework's own. `scripts/make_golden_set.py` "
             "writes this page, and runs each framework in its environment:",
         ),
         "records": "The ids that are kept",
@@ -135,8 +138,8 @@ WORDS: dict[str, dict[str, Any]] = {
             "Before the slash the ids that are trained on, behind it all that follow the first "
             "prompt. The first three columns have one tokenizer; in that of Agent Lightning "
             "an id is a token of the course, so its counts are others.",
-            "A cell without a star is, id by id and mark by mark, the record that our bridge "
-            "writes of the same episode.",
+            "A star: the record is not the one that our bridge writes of the same episode; "
+            "below the table stands why. Without a star every id and its mask are the same.",
         ),
         "scores": "Rewards and advantages",
         "about scores": (
@@ -149,12 +152,14 @@ WORDS: dict[str, dict[str, Any]] = {
         ),
         "holds": "What a record holds",
         "about holds": (
-            "The name that each part of a trajectory of ours has in their own record. A dash: "
-            "there is none, and the framework's own loop drops it. Our bridges put what is "
-            "dropped into extra fields, or into an event of its own, so a trajectory comes "
-            "back as it was; tests hold that. TRL keeps a reward as an advantage alone, and no "
-            "log-probs with one update a batch; the mask of Agent Lightning comes from merging "
-            "its calls.",
+            "The name that each part of a trajectory of ours has in their record. A dash: "
+            "there is none, and the framework's own loop drops it. In brackets stands a "
+            "field or an event of ours, which the framework carries along. What goes "
+            "through a bridge keeps all of it in such places, so a trajectory comes back "
+            "as it was; tests hold that. In OpenRLHF they reach the response and not the "
+            "Experience. TRL keeps a reward as an advantage alone, and no log-probs with "
+            "one update a batch; the mask of Agent Lightning comes from merging its "
+            "calls.",
         ),
         "part": "part of a trajectory",
     },
@@ -218,8 +223,14 @@ def holds(found: Told, language: str) -> Iterator[str]:
     yield "|---|" + "---|" * len(NAMES)
     for part, zh in PARTS.items():
         cells = [found[framework]["holds"][part] for framework in NAMES]
-        marked = [f"`{cell}`" if cell else "-" for cell in cells]
+        marked = [in_code(cell) if cell else "-" for cell in cells]
         yield f"| {zh if language == 'zh' else part} | {' | '.join(marked)} |"
+
+
+def in_code(name: str) -> str:
+    """A field's name, its brackets outside."""
+    code = f"`{name.strip('()')}`"
+    return f"({code})" if name.startswith("(") else code
 
 
 def explained(found: Told, language: str) -> Iterator[str]:

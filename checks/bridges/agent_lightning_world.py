@@ -19,11 +19,12 @@ import agentlightning
 import gateway as chapter
 from course_agent import AGENT_CLASS, play
 from gateway import Gateway, Refused
-from model_server import MODEL, ModelServer, Said, Script, Table, Vocabulary
+from model_server import MODEL, ModelServer, Said, Script, Table
 from one_group import turns_of
 
 from agentic_rl.agent_loop import Limits
 from agentic_rl.bridges import agent_lightning as bridge
+from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.golden import GOLDEN_TASK, golden_set
 from agentic_rl.scripted import slow_tools
 from agentic_rl.tasks import Task

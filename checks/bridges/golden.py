@@ -16,7 +16,14 @@ from agentic_rl.golden import golden_set
 
 GOLDEN = golden_set()
 PARTS = (  # of a trajectory of ours
-    *("messages", "ids", "mask", "log-probs", "choices", "tool results"),
+    *(
+        "messages",
+        "ids",
+        "mask",
+        "log-probs",
+        "states and choices",
+        "kinds of observations",
+    ),
     *("end", "reward", "breakdown"),
 )
 
@@ -47,13 +54,14 @@ def tell(
 
     theirs, ours    the record of an episode by its name
     compare         rewards of one group -> advantages
-    holds           which field of the record says what a part of our trajectory says;
-                    None where it is dropped
+    holds           which field of the record says what a part of our trajectory says; in
+                    brackets one of our own that the framework carries along; None where
+                    there is none
     fields          the names of all the record's fields, as they were seen
     """
     assert tuple(holds) == PARTS, set(holds) ^ set(PARTS)
     played = {name: theirs(name) for name in GOLDEN}
-    assert {name for name in holds.values() if name} <= set(fields), fields
+    assert {name.strip("()") for name in holds.values() if name} <= set(fields), fields
     advantages = compared(played, compare)
     rows = {
         name: {

@@ -30,11 +30,11 @@ HOLDS = {
     "ids": "token_ids",
     "mask": None,  # merging the calls makes it
     "log-probs": "logprobs",
-    "choices": "choices",  # in our event trajectory_notes, as are the next two
-    "tool results": "observations",
-    "end": "finish_reason",
+    "states and choices": "(choices)",  # in our event trajectory_notes, as are the next two
+    "kinds of observations": "(observations)",
+    "end": "(finish_reason)",
     "reward": "value",
-    "breakdown": "reward_breakdown",
+    "breakdown": "(reward_breakdown)",
 }
 FIELDS: set[str] = set()
 VOCABULARY = Vocabulary()

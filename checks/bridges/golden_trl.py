@@ -14,8 +14,8 @@ HOLDS = {
     "ids": "completion_ids",
     "mask": "tool_mask",
     "log-probs": None,  # with one update a batch they are not kept
-    "choices": None,
-    "tool results": None,
+    "states and choices": None,
+    "kinds of observations": None,
     "end": None,  # the last id tells
     "reward": "advantages",  # what it is made into
     "breakdown": "log_extra",

@@ -16,8 +16,8 @@ HOLDS = {
     "ids": "response_ids",
     "mask": "response_mask",
     "log-probs": "response_logprobs",
-    "choices": None,
-    "tool results": TOOL_KINDS,  # our tools write it
+    "states and choices": None,
+    "kinds of observations": f"({TOOL_KINDS})",
     "end": None,
     "reward": "reward_score",
     "breakdown": "reward_extra_info",

@@ -33,12 +33,12 @@ from agentic_rl.advantage import group_advantages
 from agentic_rl.bridges import frameworks
 from agentic_rl.bridges import verl as bridge
 from agentic_rl.bridges.token_ids import Tokenizer, to_ids
+from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.cli import render
 from agentic_rl.cli.terminal import Progress, run
 from agentic_rl.conventions import COURSE, VERL
 from agentic_rl.golden import GOLDEN_NAMES, GOLDEN_TASK, golden_group
 from agentic_rl.tasks import Task
-from agentic_rl.tokens import IM_END, IM_START, encode
 from agentic_rl.trajectory import Trajectory
 
 PROGRESS = Progress()
@@ -57,25 +57,6 @@ SETTINGS = (
 )
 
 # --------------------------------------------------------------- without any framework
-
-
-class Words:
-    """Stands in for a tokenizer: one id for each token of the course."""
-
-    def __init__(self) -> None:
-        self.known = [IM_START, IM_END]
-
-    def __call__(
-        self, text: str, *, add_special_tokens: bool, split_special_tokens: bool
-    ) -> dict[str, list[int]]:
-        self.known += dict.fromkeys(x for x in encode(text) if x not in self.known)
-        return {"input_ids": [self.known.index(token) for token in encode(text)]}
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(self.known[token] for token in token_ids)
-
-    def convert_tokens_to_ids(self, tokens: str) -> int:
-        return self.known.index(tokens)
 
 
 def show_interface() -> None:
@@ -412,7 +393,7 @@ def main() -> None:
     if problem := frameworks.missing("verl"):
         print(render.heading("The golden group as AgentLoopOutput", "04.3"))
         print("One id for each token of the course; in verl a tokenizer's own.\n")
-        show_records(Words())
+        show_records(Vocabulary())
         print()
         print(render.wrapped("", f"Not run: {problem}."))
         return

@@ -103,7 +103,7 @@ def main() -> int:
                 f"\n{name}: {len(flags_of(path))} words of flags, not read by anybody"
             )
         print()
-        print(render.paragraph(f"Not run: {problem}."))
+        print(render.wrapped("", f"Not run: {problem}."))
         return 0
     Progress().show("importing OpenRLHF takes some seconds ...")
     cpu_stubs.install()

@@ -130,7 +130,7 @@ def main() -> int:
     print("Chapter 05: OpenRLHF's rollout actor in a process of its own, by Ray.")
     if problem := frameworks.missing("openrlhf"):
         print()
-        print(render.paragraph(f"Not run: {problem}."))
+        print(render.wrapped("", f"Not run: {problem}."))
         return 0
     os.environ.update(SURROUNDINGS)
     progress = Progress()

@@ -192,7 +192,7 @@ def main() -> int:
     print("Chapter 05: OpenRLHF's trainer, our agent, a table as the language model.")
     if problem := frameworks.missing("openrlhf"):
         print()
-        print(render.paragraph(f"Not run: {problem}."))
+        print(render.wrapped("", f"Not run: {problem}."))
         return 0
     progress = Progress()
     progress.show("importing OpenRLHF, and 30 steps of its trainer: half a minute ...")

@@ -24,38 +24,14 @@ from typing import Any, NamedTuple
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from agentic_rl.bridges import agent_lightning as bridge
+from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.messages import Message, from_openai, parse_assistant, to_openai
 from agentic_rl.policy import SoftmaxPolicy
 from agentic_rl.tasks import Task
-from agentic_rl.tokens import IM_END, IM_START, encode
+from agentic_rl.tokens import IM_END
 from agentic_rl.tool_math import ToolMath
 
 MODEL = "tool-math-table"
-
-
-class Vocabulary:
-    """One id for each token of the course, given out as the tokens turn up."""
-
-    def __init__(self) -> None:
-        self.texts = [IM_START, IM_END]
-        self.ids: dict[str, int] = {}  # of text; the template's two are no text
-        self.lock = threading.Lock()
-
-    def __call__(
-        self, text: str, *, add_special_tokens: bool, split_special_tokens: bool
-    ) -> dict[str, list[int]]:
-        with self.lock:
-            for token in encode(text):
-                if token not in self.ids:
-                    self.ids[token] = len(self.texts)
-                    self.texts.append(token)
-            return {"input_ids": [self.ids[token] for token in encode(text)]}
-
-    def decode(self, token_ids: Sequence[int]) -> str:
-        return "".join(self.texts[token] for token in token_ids)
-
-    def convert_tokens_to_ids(self, tokens: str) -> int:
-        return (IM_START, IM_END).index(tokens)
 
 
 class Said(NamedTuple):

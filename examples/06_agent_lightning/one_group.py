@@ -23,11 +23,12 @@ sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from course_agent import AGENT_CLASS, play
 from gateway import Gateway, quiet
-from model_server import MODEL, ModelServer, Said, Script, Vocabulary
+from model_server import MODEL, ModelServer, Said, Script
 
 from agentic_rl.advantage import group_advantages
 from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.bridges import frameworks
+from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.cli import render
 from agentic_rl.cli.terminal import run
 from agentic_rl.conventions import AGENT_LIGHTNING, COURSE

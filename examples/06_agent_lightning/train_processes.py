@@ -38,7 +38,7 @@ HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
 from gateway import KEY
-from model_server import MODEL, ModelServer, Table, Vocabulary
+from model_server import MODEL, ModelServer, Table
 from train_grpo import (
     COLUMNS,
     CONFIG,
@@ -53,6 +53,7 @@ from train_grpo import (
 
 from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.bridges import frameworks
+from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.cli import render
 from agentic_rl.cli.terminal import Progress, complain, run
 from agentic_rl.grpo import State, start
