@@ -65,6 +65,7 @@ SCRIPTS = {  # with their arguments
 }
 GUARD = ROOT / "checks" / "bridges" / "guard"
 MEGABYTES = 2048  # at most, in any one process
+NOT_RUN = "Not run:"  # what a script says that lacks its framework
 # A network that holds nothing but this machine, whose loopback device has to be woken; and
 # processes of its own, none of which outlives it.
 ALONE = (
@@ -99,6 +100,8 @@ class Ran(NamedTuple):
     def problems(self) -> list[str]:
         """What is wrong with the run, whatever it was for."""
         found = []
+        if NOT_RUN in self.output:
+            found.append(f"it says {NOT_RUN!r}")
         if self.status:
             found += [f"exit status {self.status}", *self.output.splitlines()[-15:]]
         if self.outside:

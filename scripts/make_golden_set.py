@@ -3,15 +3,16 @@
     python3 scripts/make_golden_set.py            write both pages
     python3 scripts/make_golden_set.py --check    write nothing, exit 1 if one is stale
 
-Each framework plays the golden set in its own environment, without a network, by
-checks/bridges/golden_NAME.py. What is written here are the words around the numbers, and
-why a framework's record differs from ours: a difference that nobody explains, or an
-explanation without a difference, is an error.
+Each framework plays the golden set in its own environment, without a network (or with
+--watched, as in check_bridges.py), by checks/bridges/golden_NAME.py. What is written here
+are the words around the numbers, and why a framework's record differs from ours: a
+difference that nobody explains, or an explanation without a difference, is an error.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "checks")]
 
-from check_bridges import alone, run
+from check_bridges import WATCHED, alone, run
 from environments import python
 
 from agentic_rl.bridges.frameworks import VERSIONS
@@ -48,6 +49,7 @@ PARTS = {  # what a trajectory of ours holds
     "reward": "奖励",
     "breakdown": "奖励的明细",
 }
+CHECK = "--check"
 Told = dict[str, dict[str, Any]]  # framework -> what its golden_NAME.py printed
 
 
@@ -92,6 +94,8 @@ WORDS: dict[str, dict[str, Any]] = {
             "黄金集（golden set）是 [golden.py](../agentic_rl/golden.py) 里的 15 个回合："
             "一次调用，几个工具，工具出错，写坏的调用，截断，带思考的文字，空答案。"
             "助手说的话照脚本；循环、给奖励的办法和优势的估计量都是框架自己的。"
+            "Agent Lightning 没有自己的循环：回合由我们的智能体来走，"
+            "网关、采样管理器（rollout manager）和适配器是它的。"
             "本页由 `scripts/make_golden_set.py` 生成，它在各自的环境里运行这些框架：",
         ),
         "records": "记下的 id",
@@ -129,9 +133,11 @@ WORDS: dict[str, dict[str, Any]] = {
             "drops.",
             "The golden set is 15 episodes in [golden.py](../../agentic_rl/golden.py): one "
             "call, several tools, errors of tools, a broken call, a cut turn, thoughts, an "
-            "empty answer. What the assistant says is scripted; loop, reward "
-            "call and estimator are the framework's own. `scripts/make_golden_set.py` "
-            "writes this page, and runs each framework in its environment:",
+            "empty answer. What the assistant says is scripted; loop, reward call and "
+            "estimator are the framework's own. Agent Lightning has no loop: our agent plays, "
+            "and gateway, rollout manager and adapter are its own. "
+            "`scripts/make_golden_set.py` writes this page, and runs each framework in its "
+            "environment:",
         ),
         "records": "The ids that are kept",
         "about records": (
@@ -166,17 +172,32 @@ WORDS: dict[str, dict[str, Any]] = {
 }
 
 
-def told() -> Told:
+def told(watched: bool) -> Told:
     """What each framework makes of the golden set. Raises PageError."""
     found, prefix = {}, alone()
+    if not prefix and not watched:
+        raise PageError(
+            f"this system has no network of one's own to give; see {WATCHED}"
+        )
     for name in NAMES:
-        interpreter = python(ENVIRONMENTS.get(name, name))
+        try:
+            interpreter = python(ENVIRONMENTS.get(name, name))
+        except (OSError, RuntimeError, subprocess.CalledProcessError) as error:
+            raise PageError(f"{name}: {error}") from None
         ran = run([interpreter, "-m", f"checks.bridges.golden_{name}"], prefix)
-        line = (ran.output.strip().splitlines() or [""])[-1]
         if problems := ran.problems():
             raise PageError(f"{name}: {'; '.join(problems)}")
-        found[name] = json.loads(line)
+        found[name] = last_line(name, ran.output)
     return found
+
+
+def last_line(name: str, output: str) -> dict[str, Any]:
+    """What a framework told, in the last line that it printed. Raises PageError."""
+    line = (output.strip().splitlines() or [""])[-1]
+    try:
+        return dict(json.loads(line))
+    except ValueError:
+        raise PageError(f"{name}: told {line[:60]!r}, expected JSON") from None
 
 
 def records(found: Told) -> str:
@@ -278,12 +299,13 @@ def text(lines: str) -> str:
 
 
 def main() -> int:
-    check = sys.argv[1:] == ["--check"]
-    if sys.argv[1:] and not check:
-        print(f"{sys.argv[1]!r}: expected --check or nothing", file=sys.stderr)
+    words = set(sys.argv[1:])
+    if odd := words - {CHECK, WATCHED}:
+        print(f"{min(odd)!r}: expected {CHECK}, {WATCHED} or nothing", file=sys.stderr)
         return 2
+    check = CHECK in words
     try:
-        found = told()
+        found = told(WATCHED in words)
         pages = {path: page(found, language) for language, path in PAGES.items()}
     except PageError as error:
         print(error, file=sys.stderr)

@@ -34,7 +34,8 @@ def candidates() -> Iterator[str]:
                 yield str(command)
     roots = (os.environ.get("PYENV_ROOT"), "~/.pyenv")
     for root in filter(None, roots):
-        for command in sorted(Path(root).expanduser().glob("versions/*/bin/python")):
+        home = Path(os.path.expanduser(root))
+        for command in sorted(home.glob("versions/*/bin/python")):
             yield str(command)
 
 

@@ -15,6 +15,7 @@ import unittest
 from pathlib import Path
 from unittest import mock
 
+from agentic_rl.bridges.frameworks import VERSIONS
 from tests.pages import ROOT
 
 sys.path.insert(0, str(ROOT / "checks"))
@@ -22,6 +23,7 @@ sys.path.insert(0, str(ROOT / "scripts"))
 
 import check_bridges
 import environments
+import pythons
 from check_bridges import MEGABYTES, Ran
 from verdicts import Verdicts
 
@@ -44,6 +46,22 @@ class ARun(unittest.TestCase):
         self.assertEqual(GOOD._replace(megabytes=MEGABYTES).problems(), [])
         (found,) = GOOD._replace(megabytes=MEGABYTES + 1).problems()
         self.assertIn(f"at most {MEGABYTES} MB", found)
+
+    def test_a_script_that_says_it_did_not_run_did_not_pass(self):
+        (found,) = GOOD._replace(output="\nNot run: trl is not there").problems()
+        self.assertIn("Not run:", found)
+
+    def test_what_it_asks_of_another_machine_is_written_down(self):
+        code = (
+            "import socket\n"
+            "try: socket.socket().connect(('192.0.2.1', 80))\n"
+            "except OSError: pass"
+        )
+        ran = check_bridges.run([sys.executable, "-c", code], ())
+        self.assertEqual(ran.outside, "socket.connect 192.0.2.1\n")
+
+    def test_two_gigabytes_are_the_limit_of_a_process(self):
+        self.assertEqual(MEGABYTES, 2048)
 
 
 class TheTests(unittest.TestCase):
@@ -98,6 +116,25 @@ class TheProgram(unittest.TestCase):
         )
         self.assertEqual((status, out.splitlines()[-1]), (0, "5 passed, 0 failed"))
 
+    def test_a_script_with_a_problem_is_a_failure(self):
+        runs = [GOOD, GOOD._replace(status=1)]
+        status, out = self.run_main(
+            "trl", SCRIPTS={"trl": ("one.py",)}, run=mock.Mock(side_effect=runs)
+        )
+        self.assertEqual((status, out.splitlines()[-1]), (1, "3 passed, 1 failed"))
+
+    def test_without_a_name_all_are_checked(self):
+        asked = mock.Mock(return_value=sys.executable)
+        self.run_main(python=asked, run=mock.Mock(return_value=GOOD))
+        self.assertEqual(
+            [call.args[0] for call in asked.call_args_list], list(VERSIONS)
+        )
+
+    def test_every_script_is_there(self):
+        for scripts in check_bridges.SCRIPTS.values():
+            for script in scripts:
+                self.assertTrue((ROOT / script.split()[0]).exists(), script)
+
     def test_a_library_that_can_not_be_had_is_a_failure(self):
         for error in (RuntimeError("too old"), OSError("read-only")):
             status, out = self.run_main("trl", python=mock.Mock(side_effect=error))
@@ -128,6 +165,30 @@ class TheProgram(unittest.TestCase):
 
 
 class Environments(unittest.TestCase):
+    def test_a_framework_gets_the_oldest_python_that_is_new_enough(self):
+        at_hand = {(3, 13): "c", (3, 12): "b", (3, 11): "a"}
+        with (
+            mock.patch.object(environments, "cpythons", return_value=at_hand),
+            mock.patch.object(environments.sys, "version_info", (3, 11, 0)),
+        ):
+            self.assertEqual(environments.base_of("agent_lightning"), ("3.12", "b"))
+            own = environments.base_of("trl")  # this one, which is new enough
+            self.assertEqual(own, ("3.11", sys.executable))
+
+    def test_a_command_that_is_no_python_or_fails_has_no_version(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fails = Path(folder, "fails")
+            fails.write_text("#!/bin/sh\necho cpython 3 12\nexit 1\n")
+            fails.chmod(0o755)
+            self.assertIsNone(pythons.version_of(str(fails)))
+            self.assertIsNone(pythons.version_of(str(Path(folder, "nowhere"))))
+        self.assertEqual(pythons.version_of(sys.executable), sys.version_info[:2])
+
+    def test_a_root_of_pyenv_that_is_nowhere_has_no_pythons(self):
+        for root in ("/nowhere", "~nobody-of-this-name/x"):
+            with mock.patch.dict(os.environ, {"PYENV_ROOT": root}):
+                self.assertIn(sys.version_info[:2], pythons.cpythons())
+
     def test_one_whose_python_has_gone_is_made_again(self):
         lock, version = environments.LOCKS["checks"], "{}.{}".format(*sys.version_info)
         with (

@@ -1,4 +1,5 @@
-"""The golden set in Agent Lightning: its gateway, its adapter, its statistics of rollouts.
+"""The golden set in Agent Lightning: its gateway, its rollout manager, its adapter, its
+statistics of rollouts. It has no agent loop: our agent plays.
 
 In the environment of verl, which has both: the adapter makes batches of verl's. An id is
 a token of the course here, so the counts are the course's own.
@@ -20,6 +21,7 @@ from checks.bridges.agent_lightning_world import (
     World,
     bridge,
 )
+from checks.bridges.test_agent_lightning_surprises import Manager
 
 # isort: split
 
@@ -30,9 +32,9 @@ HOLDS = {
     "ids": "token_ids",
     "mask": None,  # merging the calls makes it
     "log-probs": "logprobs",
-    "states and choices": "(choices)",  # in our event trajectory_notes, as are the next two
-    "kinds of observations": "(observations)",
-    "end": "(finish_reason)",
+    "states and choices": "(trajectory_notes)",
+    "kinds of observations": "(trajectory_notes)",
+    "end": "(trajectory_notes)",
     "reward": "value",
     "breakdown": "(reward_breakdown)",
 }
@@ -51,12 +53,10 @@ def fields_of(value: object) -> set[str]:
 def theirs(name: str) -> golden.Played:
     with ModelServer(Script([]), VOCABULARY) as server, Gateway(NAME) as gateway:
         gateway.register(NAME, server.endpoint)
-        events = World(gateway, server).played(name, triplet=False)
-    FIELDS.update(fields_of(events))
-    score = bridge.score_of(events)
-    rollout = completed(name, bridge.triplets(events), score.total)
+        FIELDS.update(fields_of(World(gateway, server).played(name, triplet=False)))
+        rollout = Manager(gateway).completed(name)
     (row,) = rows_of(adapted([rollout])[0])
-    return golden.Played(row.response_ids, row.response_mask, score.total)
+    return golden.Played(row.response_ids, row.response_mask, rollout.final_reward)
 
 
 def ours(name: str) -> golden.Played:
