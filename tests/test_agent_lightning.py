@@ -16,9 +16,16 @@ from pathlib import Path
 from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.bridges.frameworks import BridgeError, installed, missing
 from agentic_rl.bridges.token_ids import to_ids
-from agentic_rl.conventions import AGENT_LIGHTNING, COURSE, PRESETS, VERL
+from agentic_rl.conventions import (
+    AGENT_LIGHTNING,
+    COURSE,
+    GSPO,
+    PRESETS,
+    VERL,
+    ConventionError,
+)
 from agentic_rl.golden import GOLDEN_TASK, LOOKUP_TASK, golden_group, golden_set
-from agentic_rl.messages import MessageError, to_openai
+from agentic_rl.messages import MessageError, parse_assistant, to_openai, user
 from agentic_rl.reward import Score
 from agentic_rl.tasks import TaskError
 from agentic_rl.tool_math import ToolMath
@@ -155,7 +162,7 @@ class ThereAndBack(unittest.TestCase):
 
 
 class Rollouts(unittest.TestCase):
-    def test_the_input_holds_task_group_and_seed(self):
+    def test_the_input_holds_task_label_and_seed(self):
         fields = bridge.rollout(LOOKUP_TASK, 7, "0-1-2", "course_agent:ToolMathAgent")
         self.assertEqual(fields["input"]["data_id"], LOOKUP_TASK.id)
         self.assertEqual(fields["input"]["seed"], 7)
@@ -166,7 +173,12 @@ class Rollouts(unittest.TestCase):
             self.assertIn(place.removeprefix("input."), fields["input"])
 
     def test_what_is_no_task_is_refused(self):
-        for text, error in (("{", BridgeError), ("{}", TaskError), ("[]", TaskError)):
+        for text, error in (
+            ("{", BridgeError),
+            (None, BridgeError),
+            ("{}", TaskError),
+            ("[]", TaskError),
+        ):
             with self.assertRaisesRegex(error, "TASK"):
                 bridge.task_of(text)
 
@@ -194,12 +206,60 @@ class Messages(unittest.TestCase):
                 self.assertGreater(len(ids), 0)
 
     def test_what_is_no_completion_or_no_text_of_ours_is_refused(self):
-        with self.assertRaisesRegex(BridgeError, "no chat completion"):
-            bridge.written({"error": {"message": "out of order"}})
-        message = {"role": "assistant", "content": "<tool_call>"}
-        choice = {"message": message, "finish_reason": "stop"}
+        for response in (
+            {"error": {"message": "out of order"}},
+            {"choices": []},
+            {"choices": [None]},
+            {"choices": [{"message": None, "finish_reason": "length"}]},
+            [],
+            None,
+        ):
+            with self.assertRaisesRegex(BridgeError, "no chat completion"):
+                bridge.written(response)
         with self.assertRaises(MessageError):
-            bridge.written({"choices": [choice]})
+            bridge.written(answered(content="<tool_call>"))
+
+    def test_the_text_that_a_server_names_is_taken_as_it_is(self):
+        response = answered(content="as parsed")
+        response["choices"][0].update(text="as written", choice="guess")
+        self.assertEqual(bridge.written(response), ("as written", "guess"))
+
+    def test_a_thought_has_either_of_vllms_names(self):
+        for name in ("reasoning_content", "reasoning"):
+            response = answered(content="Answer: 1", **{name: "I add."})
+            self.assertEqual(
+                bridge.written(response), ("<think>I add.</think>Answer: 1", None)
+            )
+
+    def test_a_turn_that_was_cut_is_its_words(self):
+        for message, text in (
+            ({"content": "Ans"}, "Ans"),
+            ({"content": None}, ""),
+            ({}, ""),
+            ({"content": None, "reasoning": "I ad"}, "<think>I ad"),
+            ({"content": "An", "reasoning": "I add."}, "<think>I add.</think>An"),
+        ):
+            response = answered("length", **message)
+            self.assertEqual(bridge.written(response), (text, None))
+
+    def test_texts_go_along_only_where_they_are_not_the_courses_own(self):
+        own = '<tool_call>{"name": "calculator", "arguments": {}}</tool_call>'
+        other = own.replace("{", "\n{", 1)
+        self.assertEqual(parse_assistant(own), parse_assistant(other))
+        talk = [user("What is 1 + 1?"), parse_assistant(own)]
+        self.assertNotIn("texts", bridge.request(talk, [], 7, None, [own]))
+        self.assertEqual(bridge.request(talk, [], 7, None, [other])["texts"], [other])
+
+    def test_a_prompt_holds_the_texts_that_it_is_given(self):
+        tokenizer = Characters()
+        talk = [user("Hi"), {"role": "assistant", "content": "parsed"}, user("And?")]
+        expected = (
+            "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n{}<|im_end|>\n"
+            "<|im_start|>user\nAnd?<|im_end|>\n<|im_start|>assistant\n"
+        )
+        for texts, text in (([], "parsed"), (["written"], "written")):
+            ids = bridge.prompt_ids(talk, tokenizer, texts)
+            self.assertEqual(tokenizer.decode(ids), expected.format(text))
 
     def test_the_prompt_of_each_turn_is_that_of_the_trajectory(self):
         for name, (_, trajectory) in golden_set().items():
@@ -215,6 +275,12 @@ class Messages(unittest.TestCase):
                     to_openai(trajectory.messages)[:place], tokenizer
                 )
                 self.assertEqual(ids, call.prompt_ids, name)
+
+
+def answered(finish_reason: str = "stop", **message) -> dict:
+    """A chat completion."""
+    choice = {"message": {"role": "assistant", **message}}
+    return {"choices": [{**choice, "finish_reason": finish_reason}]}
 
 
 def said(trajectory: Trajectory) -> list[str]:
@@ -251,8 +317,10 @@ class Rewards(unittest.TestCase):
     def test_numbers_that_are_none_or_do_not_add_up_are_refused(self):
         for value, parts, problem in (
             ("0.9", {"right": 0.9}, "finite number"),
-            (None, {"right": 0.9}, "finite number"),
-            (0.9, {"right": "x"}, "finite number"),
+            (True, {"right": 1.0}, "finite number"),
+            (0.9, {"right": "x"}, "right: expected a finite number, got 'x'"),
+            (1.0, {"right": True}, "right: expected a finite number, got True"),
+            (0.9, {"right": float("nan")}, "right: expected a finite number"),
             (0.9, {"right": 1.0}, "adds up"),
         ):
             events = [
@@ -261,6 +329,16 @@ class Rewards(unittest.TestCase):
             ]
             with self.assertRaisesRegex(BridgeError, problem):
                 bridge.score_of(events)
+            with self.assertRaisesRegex(BridgeError, problem):
+                bridge.score_events(Score(value, parts))
+
+    def test_a_reward_without_a_value_is_refused(self):
+        events = [
+            {"event_type": "reward_breakdown", "data": {"right": 0.9}},
+            {"event_type": "reward", "data": {}},
+        ]
+        with self.assertRaisesRegex(BridgeError, "finite number, got None"):
+            bridge.score_of(events)
 
 
 class Triplets(unittest.TestCase):
@@ -291,6 +369,52 @@ class Triplets(unittest.TestCase):
             {"event_type": "model_request", "data": {"response": {"error": {}}}},
         ]
         self.assertEqual(bridge.triplets(events), [])
+
+    def test_a_call_that_failed_takes_the_earlier_one_of_its_prompt_with_it(self):
+        events = [model_request([1], [2]), model_request([1], [], status="error")]
+        self.assertEqual(bridge.triplets(events), [])
+
+    def test_what_is_no_event_is_refused(self):
+        fine = model_request([1], [2])
+        for odd in ({"event_type": "reward"}, {"data": {}}, {**fine, "data": []}, None):
+            for call in (bridge.triplets, bridge.score_of):
+                with self.assertRaisesRegex(BridgeError, "event 1: expected event_ty"):
+                    call([fine, odd])
+
+    def test_what_is_of_another_kind_is_named(self):
+        answer = {"prompt_token_ids": [1], "choices": [{"token_ids": [2]}]}
+        for data, name in (
+            ({"response": "text"}, "response: expected an object"),
+            ({"response": {"choices": {}}}, "choices: expected a list"),
+            ({"response": {"choices": [None, 1]}}, None),
+            ({"response": {"choices": [5]}}, r"choices\[0\]: expected an object"),
+            (
+                {"response": {"choices": [{"logprobs": "x"}]}},
+                "logprobs: expected an object",
+            ),
+            (
+                {"response": {"choices": [{"logprobs": {"content": [5]}}]}},
+                "logprobs: expected an object",
+            ),
+            (
+                {"response": answer, "http_status": "500"},
+                "http_status: expected a whole number",
+            ),
+            (
+                {
+                    "prompt_token_ids": [1],
+                    "response_token_ids": [2],
+                    "response_log_probs": 5,
+                },
+                "response_log_probs: expected a list",
+            ),
+        ):
+            event = {"event_type": "model_request", "data": data}
+            if name is None:  # nothing in it: no ids, so it is left out
+                self.assertEqual(bridge.triplets([event]), [])
+                continue
+            with self.assertRaisesRegex(BridgeError, name):
+                bridge.triplets([event])
 
     def test_log_probs_that_are_not_one_finite_number_an_id_are_none(self):
         for told in ([-0.5], [-0.5, None], [-0.5, float("nan")], [-0.5, "x"], None):
@@ -363,6 +487,30 @@ class Overrides(unittest.TestCase):
         self.assertEqual(said["algorithm.enable_rollout_level_advantage"], "true")
         mode = said["actor_rollout_ref.actor.policy_loss.loss_mode"]
         self.assertEqual(mode, "per_rollout_mean")
+        self.assertEqual(said["agentlightning.reward_fillna_value"], "0.0")
+        self.assertEqual(said["agentlightning.trace_aggregator.level"], "trajectory")
+
+    def test_a_ratio_of_sequences_keeps_verls_loss_for_it(self):
+        said = bridge.overrides(GSPO.but(**bridge.unsaid(GSPO)))
+        self.assertIn("actor_rollout_ref.actor.policy_loss.loss_mode=gspo", said)
+
+    def test_a_kl_in_the_loss_does_not_go_with_per_rollout_mean(self):
+        no_kl = {"kl_place": "none", "kl_weight": 0.0}
+        kl = {"kl_place": "loss", "kl_weight": 0.1}
+        self.assertEqual(bridge.unsaid(AGENT_LIGHTNING.but(**kl)), no_kl)
+        kl["kl_place"] = "reward"
+        self.assertEqual(bridge.unsaid(AGENT_LIGHTNING.but(**kl)), no_kl)
+
+    def test_a_kl_in_verls_own_loss_is_said(self):
+        convention = VERL.but(unscored="zero", kl_place="loss", kl_weight=0.1)
+        self.assertEqual(bridge.unsaid(convention), {})
+        said = bridge.overrides(convention)
+        self.assertIn("actor_rollout_ref.actor.kl_loss_coef=0.1", said)
+
+    def test_a_name_is_no_convention(self):
+        for call in (bridge.unsaid, bridge.overrides):
+            with self.assertRaisesRegex(ConventionError, "expected a Convention"):
+                call("grpo")
 
     def test_what_verl_and_the_course_would_have_to_give_up(self):
         self.assertEqual(bridge.unsaid(VERL), {"unscored": "zero"})

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import json
+import math
 import os
 import re
 import subprocess
@@ -14,22 +15,33 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
+from agentic_rl.agent_loop import run_script
 from agentic_rl.bridges import openrlhf as bridge
 from agentic_rl.bridges.frameworks import BridgeError, installed, missing
 from agentic_rl.bridges.token_ids import to_ids
-from agentic_rl.conventions import COURSE, OPENRLHF, PRESETS
+from agentic_rl.conventions import COURSE, OPENRLHF, PRESETS, ConventionError
 from agentic_rl.golden import GOLDEN_TASK, LOOKUP_TASK, golden_set
-from agentic_rl.reward import COURSE_REWARD, LARGE_COSTS, Reward, Score
+from agentic_rl.reward import (
+    COURSE_REWARD,
+    LARGE_COSTS,
+    PLUS_FIVE,
+    REWARDS,
+    Reward,
+    RewardError,
+    Score,
+    attach,
+)
+from agentic_rl.scripted import says
 from agentic_rl.tasks import Task, TaskError
-from agentic_rl.tokens import IM_END, decode
+from agentic_rl.tokens import IM_END, IM_START, decode
 from agentic_rl.tools import Observation
-from agentic_rl.trajectory import Trajectory, TrajectoryError
+from agentic_rl.trajectory import Trajectory
 from tests.test_token_ids import Characters
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "examples" / "05_openrlhf_agent"
-SCALE_OUT = FOLDER / "scale_out"
 FRAMEWORKS = ("openrlhf", "torch", "ray", "transformers", "vllm", "deepspeed")
 PROMPT = f"<|im_start|>user\nWhat is 347 * 86?{IM_END}\n<|im_start|>assistant\n"
 
@@ -115,10 +127,74 @@ class ThereAndBack(unittest.TestCase):
         ):
             with self.assertRaisesRegex(BridgeError, problem):
                 bridge.from_response({**fields, **change}, tokenizer)
-        with self.assertRaisesRegex(TrajectoryError, "logprobs"):
-            bridge.from_response({**fields, "rollout_log_probs": [0.0]}, tokenizer)
         with self.assertRaisesRegex(BridgeError, "no token of an assistant"):
             bridge.response(Trajectory("silent"), GOLDEN_TASK, tokenizer)
+
+    def test_scores_are_not_read_off_the_reward(self):
+        task, trajectory = golden_set()["guess"]  # wrong, and paid 5 all the same
+        attach([trajectory], [PLUS_FIVE(trajectory, task)])
+        fields = bridge.response(trajectory, task, Characters())
+        self.assertEqual((fields["reward"], fields["scores"]), (5.0, 0.0))
+
+    def test_a_field_that_is_missing_is_named(self):
+        _, fields, tokenizer = made("one call")
+        for name in set(fields) - {"images", "mm_train_inputs", "prompt"}:
+            rest = {key: value for key, value in fields.items() if key != name}
+            with self.assertRaisesRegex(BridgeError, f"^{name}: "):
+                bridge.from_response(rest, tokenizer)
+
+    def test_a_field_of_another_form_is_refused(self):
+        _, fields, tokenizer = made("one call")
+        count = len(fields["observation_tokens"])
+        for name, wrong in (
+            ("observation_tokens", None),
+            ("observation_tokens", [1.0] * count),
+            ("action_ranges", None),
+            ("action_ranges", [(1, 2, 3)]),
+            ("action_ranges", [(1.0, 2.0)]),
+            ("action_ranges", [5]),
+            ("rollout_log_probs", [0.0]),
+            ("rollout_log_probs", [None] * count),
+            ("rollout_log_probs", [math.nan] * count),
+            ("tail_ids", None),
+            ("tail_ids", [99999]),
+            ("reward", "x"),
+            ("scores", math.inf),
+        ):
+            with self.assertRaisesRegex(BridgeError, name):
+                bridge.from_response({**fields, name: wrong}, tokenizer)
+
+    def test_notes_of_another_form_are_refused(self):
+        _, fields, tokenizer = made("one call")
+        notes = fields["notes"]
+        less = {name: notes[name] for name in notes if name != "turn_ends"}
+        for wrong in (less, {**notes, "more": 1}):
+            with self.assertRaisesRegex(BridgeError, "^notes: expected task_id, "):
+                bridge.from_response({**fields, "notes": wrong}, tokenizer)
+        for name, wrong in (
+            ("choices", None),
+            ("choices", [1, 2]),
+            ("choices", [("start",), ("start",)]),
+            ("choices", [(None, None), ("start", 5)]),
+            ("turn_ends", "stop"),
+            ("observations", None),
+            ("observations", [None]),
+            ("breakdown", None),
+        ):
+            changed = {**fields, "notes": {**notes, name: wrong}}
+            with self.assertRaisesRegex(BridgeError, f"^notes: {name}: expected"):
+                bridge.from_response(changed, tokenizer)
+
+    def test_an_outcome_that_the_notes_deny_is_refused(self):
+        _, fields, tokenizer = made("one call")
+        for name, other in (
+            ("reward", 5.0),
+            ("scores", 0.0),
+            ("truncated", True),
+            ("extra_logs", {}),
+        ):
+            with self.assertRaisesRegex(BridgeError, f"^{name}: .*the notes say"):
+                bridge.from_response({**fields, name: other}, tokenizer)
 
 
 class Experiences(unittest.TestCase):
@@ -145,8 +221,56 @@ class Experiences(unittest.TestCase):
 
     def test_what_does_not_fit_is_refused(self):
         _, fields, _ = made("guess")
-        with self.assertRaisesRegex(BridgeError, "don't fit into 5"):
-            bridge.experience(fields, 5)
+        length = len(fields["observation_tokens"])
+        self.assertEqual(bridge.experience(fields, length)["total_length"], [length])
+        with self.assertRaisesRegex(BridgeError, f"don't fit into {length - 1}"):
+            bridge.experience(fields, length - 1)
+
+    def test_the_span_ends_with_the_assistant_whatever_stands_behind_it(self):
+        _, fields, _ = made("guess")
+        ids = [*fields["observation_tokens"], 1, 1]
+        logprobs = [*fields["rollout_log_probs"], 0.0, 0.0]
+        more = {**fields, "observation_tokens": ids, "rollout_log_probs": logprobs}
+        ((first, last),) = fields["action_ranges"]
+        row = bridge.experience(more, 999)
+        self.assertEqual(row["response_length"], [last - first])
+
+    def test_a_response_that_does_not_fit_together_makes_none(self):
+        _, fields, _ = made("guess")
+        for name, wrong in (
+            ("rollout_log_probs", fields["rollout_log_probs"][1:]),
+            ("reward", math.nan),
+            ("reward", "x"),
+            ("scores", True),
+        ):
+            with self.assertRaisesRegex(BridgeError, f"^{name}: "):
+                bridge.experience({**fields, name: wrong}, 999)
+
+    def test_a_row_that_does_not_fit_together_is_not_read(self):
+        _, fields, _ = made("guess")
+        row = bridge.experience(fields, 999)
+        left = {
+            name: [[0, 0, *row[name][0]]]
+            for name in ("sequences", "attention_mask", "action_mask")
+        }
+        left["rollout_log_probs"] = [[0.0, 0.0, *row["rollout_log_probs"][0]]]
+        nothing = [[0] * len(row["sequences"][0])]
+        for change, problem in (
+            (left, "attention_mask: expected ids, then padding"),
+            ({"attention_mask": nothing}, "attention_mask: expected ids, then padding"),
+            ({"attention_mask": [[1] * 999]}, "sequences: "),
+            ({"attention_mask": [[1.0]]}, "attention_mask: expected 0 or 1"),
+            ({"action_mask": [[1]]}, "action_mask: "),
+            ({"rollout_log_probs": [[0.0]]}, "rollout_log_probs: "),
+            ({"sequences": row["sequences"] * 2}, "sequences: expected a list of one"),
+            ({"rewards": [math.nan]}, "reward: "),
+            ({"labels": None}, "labels: "),
+        ):
+            with self.assertRaisesRegex(BridgeError, f"^{problem}"):
+                bridge.from_experience({**row, **change})
+        row["attention_mask"][0][-1] = 0
+        with self.assertRaisesRegex(BridgeError, "^action_mask: it goes on behind"):
+            bridge.from_experience(row)
 
 
 class Rows(unittest.TestCase):
@@ -185,9 +309,10 @@ class Feedback(unittest.TestCase):
                 begun = text.index(feedback, begun) + 1
 
     def test_the_name_of_a_special_token_is_made_harmless(self):
-        text = f"a{IM_END}b<|im_start|>user"
+        text = f"a{IM_END}b<|im_start|>user<|pad|><|endoftext|>"
         found = bridge.feedback([Observation("result", "1", "calculator", text)])
-        self.assertIn("\na< |im_end|>b< |im_start|>user<|im_end|>\n", found)
+        harmless = "a< |im_end|>b< |im_start|>user< |pad|>< |endoftext|>"
+        self.assertIn(f"\n{harmless}<|im_end|>\n", found)
 
 
 class Payment(unittest.TestCase):
@@ -197,10 +322,38 @@ class Payment(unittest.TestCase):
         self.assertEqual((paid["rewards"], paid["scores"]), (0.9, 1.0))
         running = trajectory.fork()
         running.finish_reason = None
-        before = bridge.payment(running, GOLDEN_TASK)
-        self.assertEqual((before["rewards"], before["scores"]), (0.0, 0.0))
-        self.assertEqual(list(before["extra_logs"]), list(paid["extra_logs"]))
-        self.assertEqual(set(before["extra_logs"].values()), {0.0})
+        # Of these two, one would charge for a call already, the other pay 5.
+        for reward in (LARGE_COSTS, PLUS_FIVE):
+            paid = bridge.payment(trajectory, GOLDEN_TASK, reward)
+            before = bridge.payment(running, GOLDEN_TASK, reward)
+            self.assertEqual((before["rewards"], before["scores"]), (0.0, 0.0))
+            self.assertEqual(list(before["extra_logs"]), list(paid["extra_logs"]))
+            self.assertEqual(set(before["extra_logs"].values()), {0.0})
+
+    def test_scores_say_right_whatever_is_paid(self):
+        paid = bridge.payment(golden_set()["guess"][1], GOLDEN_TASK, PLUS_FIVE)
+        self.assertEqual((paid["rewards"], paid["scores"]), (5.0, 0.0))
+
+    def test_what_is_no_number_is_refused(self):
+        for score, name in (
+            (Score(math.nan, {}), "reward"),
+            (Score(0.5, {"right": math.nan}), "right"),
+            (Score(0.5, {"right": "x"}), "right"),
+        ):
+            odd = mock.Mock(return_value=score)
+            with self.assertRaisesRegex(RewardError, f"^{name}: "):
+                bridge.payment(golden_set()["guess"][1], GOLDEN_TASK, odd)
+
+    def test_the_environment_names_the_reward(self):
+        with mock.patch.dict(os.environ):
+            os.environ.pop("TOOL_MATH_REWARD", None)
+            self.assertIs(bridge.chosen_reward(), COURSE_REWARD)
+            for name, reward in REWARDS.items():
+                os.environ["TOOL_MATH_REWARD"] = name
+                self.assertIs(bridge.chosen_reward(), reward)
+            os.environ["TOOL_MATH_REWARD"] = "corse"
+            with self.assertRaisesRegex(BridgeError, "one of course, .* got 'corse'"):
+                bridge.chosen_reward()
 
     def test_an_unscored_episode_is_refused(self):
         class Silent(Reward):
@@ -240,8 +393,24 @@ class ScoreOfOneTurn(unittest.TestCase):
             with self.assertRaisesRegex(BridgeError, "^query"):
                 bridge.score(query, PROMPT, label)
 
-    def test_an_assistant_that_opens_another_turn_has_not_answered(self):
-        self.assertEqual(scored(f"hm\n{PROMPT}Answer: 29842")["rewards"], 0.0)
+    def test_a_marker_is_text_as_in_the_course_s_loop(self):
+        """What a turn spells ends nothing, so the last answer counts: also a wrong one."""
+        turn = f"{IM_END}\n{IM_START}tool\n29842{IM_END}\n{IM_START}assistant\n"
+        for text, right in (
+            (f"{turn}Answer: 29842", 1.0),
+            (f"{IM_START}tool\n29842", 1.0),
+            (f"Answer: 5{IM_END}Answer: 29842", 1.0),
+            (f"Answer: 29842{IM_END}Answer: 5", 0.0),
+            (f"Answer: 29842{IM_END}{IM_END}", 1.0),
+            (f"{turn}Answer: 5", 0.0),
+        ):
+            episode = run_script(says(text), GOLDEN_TASK)
+            self.assertEqual(bridge.payment(episode, GOLDEN_TASK)["rewards"], right)
+            self.assertEqual(scored(text)["rewards"], right, text)
+
+    def test_one_end_token_is_no_part_of_what_was_written(self):
+        self.assertEqual(bridge.written(f"a{IM_END}b{IM_END}"), f"a{IM_END}b")
+        self.assertEqual(bridge.written("a"), "a")
 
 
 class Flags(unittest.TestCase):
@@ -306,6 +475,12 @@ class Flags(unittest.TestCase):
         with self.assertRaisesRegex(BridgeError, "no estimator of .*std='batch'"):
             bridge.unsaid(OPENRLHF.but(std="batch"))
 
+    def test_a_name_is_no_convention(self):
+        for wrong in ("openrlhf", None):
+            for function in (bridge.flags, bridge.unsaid):
+                with self.assertRaisesRegex(ConventionError, "expected a Convention"):
+                    function(wrong)
+
     def test_a_discount_is_given_up(self):
         discounted = OPENRLHF.but(returns="to_go", discount=0.9)
         self.assertEqual(bridge.unsaid(discounted), {"discount": 1.0})
@@ -342,34 +517,6 @@ class TheFiles(unittest.TestCase):
                 self.assertEqual(rows[0]["input"][0]["role"], "system")
                 bridge.task_of(rows[0]["label"])
         self.assertEqual(run("make_data.py").returncode, 2)
-
-    @unittest.skipIf(os.name == "nt", "shell scripts")
-    def test_the_commands_for_gpus_say_our_preset(self):
-        convention = " ".join(bridge.flags(OPENRLHF))
-        for name in ("one_gpu_node.sh", "ray_cluster.sh"):
-            done = subprocess.run(
-                ["bash", str(SCALE_OUT / name), "--flags"],
-                capture_output=True,
-                text=True,
-            )
-            self.assertEqual((done.returncode, done.stderr), (0, ""))
-            self.assertIn(convention, " ".join(done.stdout.split()))
-            self.assertIn(str(FOLDER / "agent_func.py"), done.stdout)
-
-    @unittest.skipIf(os.name == "nt", "shell scripts")
-    def test_each_flag_of_the_commands_is_explained_in_both_readmes(self):
-        flags = set()
-        for name in ("one_gpu_node.sh", "ray_cluster.sh"):
-            done = subprocess.run(
-                ["bash", str(SCALE_OUT / name), "--flags"],
-                capture_output=True,
-                text=True,
-            )
-            flags |= set(re.findall(r"^--(\S+)$", done.stdout, re.MULTILINE))
-        self.assertGreater(len(flags), 30)
-        for readme in ("README.md", "README.en.md"):
-            text = (FOLDER / readme).read_text(encoding="utf-8")
-            self.assertEqual([f for f in sorted(flags) if f"`{f}`" not in text], [])
 
     def test_the_readmes_name_files_and_commands_that_exist(self):
         for readme in ("README.md", "README.en.md"):

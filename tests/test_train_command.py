@@ -318,7 +318,7 @@ class GoingOn(Folders):
         program = f"{sys.executable} -m agentic_rl train --steps 5 --out '{self.out}'"
         limited = f"ulimit -f 300; exec {program}"  # blocks of 512 bytes or of 1024
         done = subprocess.run(
-            ["sh", "-c", limited], cwd=ROOT, capture_output=True, text=True
+            ["/bin/sh", "-c", limited], cwd=ROOT, capture_output=True, text=True
         )
         self.assertEqual((done.returncode, done.stdout), (2, ""))
         last = done.stderr.splitlines()[-1]

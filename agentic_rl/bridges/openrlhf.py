@@ -14,18 +14,20 @@ OpenRLHF has tensors.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentic_rl.bridges.frameworks import BridgeError
 from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
-from agentic_rl.conventions import Convention
+from agentic_rl.conventions import Convention, check_convention
 from agentic_rl.messages import Message, parse_assistant, parse_json, user
-from agentic_rl.reward import COURSE_REWARD, Reward, finite_number, right
+from agentic_rl.reward import COURSE_REWARD, REWARDS, Reward, finite_number, right
 from agentic_rl.tasks import Task, parse_task
-from agentic_rl.tokens import IM_END, IM_START, decode, header
+from agentic_rl.tokens import IM_END, decode, header
 from agentic_rl.tools import Observation
 from agentic_rl.trajectory import Trajectory
+from agentic_rl.values import excerpt, is_finite
 
 DATASOURCE = "tool-math"
 ANSWERING = decode(header("assistant"))
@@ -48,28 +50,36 @@ def response(
     extra_logs           the breakdown
 
     notes and tail_ids are ours: OpenRLHF carries them along and drops them when it makes
-    an Experience. Raises as ``to_ids`` does.
+    an Experience. The ids are of the course's own text; where a tool said ``<|``, those
+    that OpenRLHF plays are of what ``feedback`` makes of it. Raises as ``to_ids`` does.
     """
     record = to_ids(trajectory, tokenizer)
     start = len(record.prompt_ids)
     ids = [*record.prompt_ids, *record.response_ids]
     mask = [*[0] * start, *record.response_mask]
     end = len(mask) - mask[::-1].index(1)
-    unscored = trajectory.reward is None
     return {
         "prompt": tokenizer.decode(record.prompt_ids),
         "label": label_of(task),
         "images": None,
         "mm_train_inputs": None,
-        "reward": trajectory.reward,
-        "scores": None if unscored else right(trajectory, task),
         "observation_tokens": ids[:end],
         "action_ranges": ranges_of(mask),
         "rollout_log_probs": [*[0.0] * start, *record.logprobs][:end],
-        "truncated": trajectory.actions[-1]["finish_reason"] == "length",
-        "extra_logs": dict(trajectory.breakdown),
+        **_outcome(trajectory, task),
         "notes": record.notes._asdict(),
         "tail_ids": ids[end:],
+    }
+
+
+def _outcome(trajectory: Trajectory, task: Task) -> dict[str, Any]:
+    """The fields that are not about ids: how the episode ended, and what it was paid."""
+    unscored = trajectory.reward is None
+    return {
+        "reward": trajectory.reward,
+        "scores": None if unscored else right(trajectory, task),
+        "truncated": trajectory.actions[-1]["finish_reason"] == "length",
+        "extra_logs": dict(trajectory.breakdown),
     }
 
 
@@ -77,30 +87,37 @@ def from_response(fields: Mapping[str, Any], tokenizer: Tokenizer) -> Trajectory
     """The trajectory that ``response`` was made of. ``from_response(response(t)) == t``.
 
     Raises BridgeError if nothing is noted, as in what OpenRLHF's own executor returns:
-    states, choices and kinds of observations can't be read off ids; and for ranges that
-    overlap or leave the ids. Raises as ``from_ids`` does.
+    states, choices and kinds of observations can't be read off ids. Raises it for fields
+    that are missing, do not fit together, or say another outcome than the notes do; and
+    as ``from_ids`` does.
     """
-    if not isinstance(fields.get("notes"), Mapping):
-        raise BridgeError("notes: none: not a response that this bridge made")
-    ids = list(fields["observation_tokens"])
-    mask = mask_of(fields["action_ranges"], len(ids))
-    logprobs = fields["rollout_log_probs"]
+    ids, mask, logprobs = _record(fields)
     if logprobs is None:
         raise BridgeError("rollout_log_probs: None; sample with logprobs=1")
-    tail = list(fields["tail_ids"])
     if 1 not in mask:
         raise BridgeError("action_ranges: expected at least one")
+    notes = _notes(fields.get("notes"))
+    tail = _each("tail_ids", fields.get("tail_ids"), _is_id, "an id")
     start = mask.index(1)
-    return from_ids(
-        TokenIds(
-            ids[:start],
-            [*ids[start:], *tail],
-            [*mask[start:], *[0] * len(tail)],
-            [*logprobs[start:], *[0.0] * len(tail)],
-            Notes(**fields["notes"]),
-        ),
-        tokenizer,
+    record = TokenIds(
+        ids[:start],
+        [*ids[start:], *tail],
+        [*mask[start:], *[0] * len(tail)],
+        [*logprobs[start:], *[0.0] * len(tail)],
+        notes,
     )
+    try:
+        trajectory = from_ids(record, tokenizer)
+    except (IndexError, OverflowError):
+        raise BridgeError(
+            "observation_tokens, tail_ids: an id that the tokenizer does not know"
+        ) from None
+    for name, noted in _outcome(trajectory, task_of(fields["label"])).items():
+        if fields.get(name) != noted:
+            raise BridgeError(
+                f"{name}: {excerpt(fields.get(name))}, but the notes say {noted!r}"
+            )
+    return trajectory
 
 
 def ranges_of(mask: Sequence[int]) -> list[tuple[int, int]]:
@@ -111,11 +128,11 @@ def ranges_of(mask: Sequence[int]) -> list[tuple[int, int]]:
     return list(zip(starts, ends))
 
 
-def mask_of(ranges: Iterable[Sequence[int]], length: int) -> list[int]:
+def mask_of(ranges: Sequence[Sequence[int]], length: int) -> list[int]:
     """Ranges as a loss mask. Raises BridgeError if they overlap, run back or stick out."""
     mask = [0] * length
     reached = 0
-    for start, end in ranges:
+    for start, end in _each("action_ranges", ranges, _is_range, "(start, end)"):
         if not reached <= start < end <= length:
             raise BridgeError(
                 f"action_ranges: ({start}, {end}) after {reached}, in {length} ids"
@@ -123,6 +140,101 @@ def mask_of(ranges: Iterable[Sequence[int]], length: int) -> list[int]:
         mask[start:end] = [1] * (end - start)
         reached = end
     return mask
+
+
+# ------------------------------------------------------------------ what a record must be
+
+_FIELDS = (
+    *("prompt", "label", "observation_tokens", "action_ranges", "rollout_log_probs"),
+    *("reward", "scores", "truncated"),
+)
+
+
+def _record(
+    fields: Mapping[str, Any],
+) -> tuple[list[int], list[int], list[float] | None]:
+    """(ids, mask, log-probs) of a response, checked. Raises BridgeError, naming the field."""
+    if missing := [name for name in _FIELDS if name not in fields]:
+        raise BridgeError(f"{missing[0]}: it is missing")
+    ids = _each("observation_tokens", fields["observation_tokens"], _is_id, "an id")
+    mask = mask_of(fields["action_ranges"], len(ids))
+    logprobs = fields["rollout_log_probs"]
+    if logprobs is not None:
+        logprobs = _numbers("rollout_log_probs", logprobs, len(ids))
+    for name in ("reward", "scores"):
+        if fields[name] is not None:
+            _numbers(name, [fields[name]], 1)
+    return ids, mask, logprobs
+
+
+def _notes(value: Any) -> Notes:
+    """The notes of a response, each in its form; what they say is for ``from_ids``."""
+    if not isinstance(value, Mapping):
+        raise BridgeError("notes: none: not a response that this bridge made")
+    if set(value) != set(Notes._fields):
+        raise BridgeError(f"notes: expected {', '.join(Notes._fields)}")
+    notes = Notes(**value)
+    _each("notes: choices", notes.choices, _is_choice, "(state, choice)")
+    _each("notes: turn_ends", notes.turn_ends, _is_text, "text")
+    _each("notes: observations", notes.observations, _is_text, "text")
+    if not isinstance(notes.breakdown, Mapping):
+        raise BridgeError(
+            f"notes: breakdown: expected a dict, got {excerpt(notes.breakdown)}"
+        )
+    return notes
+
+
+def _only(row: Mapping[str, Any], name: str) -> Any:
+    """What a field of an Experience of one episode holds."""
+    held = row.get(name)
+    if not isinstance(held, list) or len(held) != 1:
+        raise BridgeError(f"{name}: expected a list of one, got {excerpt(held)}")
+    return held[0]
+
+
+def _numbers(name: str, values: Any, length: int) -> list[float]:
+    """So many finite numbers."""
+    return _each(name, values, is_finite, "a finite number", length)
+
+
+def _each(
+    name: str,
+    values: Any,
+    fits: Callable[[Any], bool],
+    expected: str,
+    length: int | None = None,
+) -> list[Any]:
+    """The values as a list. Raises BridgeError unless they are one, so long, and each fits."""
+    if not isinstance(values, (list, tuple)):
+        raise BridgeError(f"{name}: expected a list, got {excerpt(values)}")
+    if odd := [value for value in values if not fits(value)]:
+        raise BridgeError(f"{name}: expected {expected}, got {excerpt(odd[0])}")
+    if length is not None and len(values) != length:
+        raise BridgeError(f"{name}: {len(values)} values, expected {length}")
+    return list(values)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_id(value: Any) -> bool:
+    return type(value) is int and value >= 0
+
+
+def _is_mark(value: Any) -> bool:
+    return type(value) is int and value in (0, 1)
+
+
+def _is_range(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and [*map(type, value)] == [int, int]
+
+
+def _is_choice(value: Any) -> bool:
+    """Whether this is (state, choice), whose choice may be None."""
+    if not isinstance(value, (list, tuple)) or len(value) != 2:
+        return False
+    return _is_text(value[0]) and (value[1] is None or _is_text(value[1]))
 
 
 # -------------------------------------------------------- one Experience, there and back
@@ -136,19 +248,19 @@ def experience(fields: Mapping[str, Any], max_len: int) -> dict[str, Any]:
     place t speaks of id t + 1: ``action_mask == loss_mask[1:]``. response_length counts
     from the first id of the assistant to its last, tools included.
 
-    Raises BridgeError for more ids than max_len, which OpenRLHF would cut on the right.
+    Raises BridgeError for fields that are missing or do not fit together, and for more ids
+    than max_len, which OpenRLHF would cut on the right.
     """
-    ids = list(fields["observation_tokens"])
+    ids, mask, logprobs = _record(fields)
     if len(ids) > max_len:
         raise BridgeError(f"observation_tokens: {len(ids)} don't fit into {max_len}")
-    marks = mask_of(fields["action_ranges"], len(ids))[1:]
-    logprobs, reward = fields["rollout_log_probs"], fields["reward"]
+    marks, reward = mask[1:], fields["reward"]
     span = len(marks) - marks[::-1].index(1) - marks.index(1) if 1 in marks else 0
     return {
         "sequences": [ids],
         "attention_mask": [[1] * len(ids)],
         "action_mask": [marks],
-        "rollout_log_probs": None if logprobs is None else [list(logprobs[1:])],
+        "rollout_log_probs": None if logprobs is None else [logprobs[1:]],
         "rewards": None if reward is None else [reward],
         "scores": None if fields["scores"] is None else [fields["scores"]],
         "response_length": [span],
@@ -166,21 +278,38 @@ def from_experience(row: Mapping[str, Any]) -> dict[str, Any]:
     nothing between them become one. Notes, tail_ids, images and the names of the breakdown
     do not come back: an Experience has no place for the first two, and keeps the last
     among its metrics, in ``info``.
+
+    Raises BridgeError for padding on the left, and for fields that are missing or do not
+    fit together.
     """
-    length = sum(row["attention_mask"][0])
-    logprobs, reward = row["rollout_log_probs"], row["rewards"]
-    return {
-        "prompt": row["prompts"][0],
-        "label": row["labels"][0],
-        "reward": None if reward is None else reward[0],
-        "scores": None if row["scores"] is None else row["scores"][0],
-        "observation_tokens": list(row["sequences"][0][:length]),
-        "action_ranges": ranges_of([0, *row["action_mask"][0][: length - 1]]),
-        "rollout_log_probs": (
-            None if logprobs is None else [0.0, *logprobs[0][: length - 1]]
-        ),
-        "truncated": bool(row["truncated"][0]),
+    attention = _each(
+        "attention_mask", _only(row, "attention_mask"), _is_mark, "0 or 1"
+    )
+    width, length = len(attention), sum(attention)
+    if not length or 0 in attention[:length]:
+        raise BridgeError("attention_mask: expected ids, then padding on the right")
+    ids = _each("sequences", _only(row, "sequences"), _is_id, "an id", width)
+    marks = _each(
+        "action_mask", _only(row, "action_mask"), _is_mark, "0 or 1", width - 1
+    )
+    if any(marks[length - 1 :]):
+        raise BridgeError(f"action_mask: it goes on behind {length} ids")
+    logprobs = row.get("rollout_log_probs")
+    if logprobs is not None:
+        said = _numbers("rollout_log_probs", _only(row, "rollout_log_probs"), width - 1)
+        logprobs = [0.0, *said[: length - 1]]
+    found = {
+        "prompt": _only(row, "prompts"),
+        "label": _only(row, "labels"),
+        "reward": None if row.get("rewards") is None else _only(row, "rewards"),
+        "scores": None if row.get("scores") is None else _only(row, "scores"),
+        "observation_tokens": ids[:length],
+        "action_ranges": ranges_of([0, *marks[: length - 1]]),
+        "rollout_log_probs": logprobs,
+        "truncated": bool(_only(row, "truncated")),
     }
+    _record(found)
+    return found
 
 
 # ------------------------------------------------------------------------- the tasks
@@ -226,22 +355,39 @@ def feedback(observations: Sequence[Observation]) -> str:
 
     It begins with the line end after the assistant's end token. OpenRLHF encodes it in one
     piece, special tokens included, so a tool that says ``<|im_end|>`` would end its own
-    turn; such a name is written with a space in it.
+    turn. A space is put into each ``<|`` of a tool, with which all such names begin in
+    templates like this one; a tokenizer whose special tokens are called otherwise, like
+    ``</s>``, wants more.
     """
     turns = "".join(
-        f"{decode(header('tool'))}{_harmless(seen.content)}{IM_END}\n"
+        f"{decode(header('tool'))}{seen.content.replace('<|', '< |')}{IM_END}\n"
         for seen in observations
     )
     return f"\n{turns}{ANSWERING}"
 
 
-def _harmless(text: str) -> str:
-    for name in (IM_START, IM_END):
-        text = text.replace(name, f"< {name[1:]}")
-    return text
+def written(text: str) -> str:
+    """A turn of the assistant without its end token, which an engine may leave in or not.
+
+    Any other marker that it spells is text, as in the course's loop: it ends nothing.
+    """
+    return text.removesuffix(IM_END)
 
 
 # ------------------------------------------------------------------------ the reward
+
+
+def chosen_reward() -> Reward:
+    """The reward that TOOL_MATH_REWARD names, "course" if it is not set.
+
+    Raises BridgeError for a name that none has.
+    """
+    name = os.environ.get("TOOL_MATH_REWARD", "course")
+    if name not in REWARDS:
+        raise BridgeError(
+            f"TOOL_MATH_REWARD: expected one of {', '.join(REWARDS)}, got {name!r}"
+        )
+    return REWARDS[name]
 
 
 def payment(
@@ -254,7 +400,8 @@ def payment(
     extra_logs   the breakdown; the same names for every episode, or batches can't be made
 
     An episode that is not over pays nothing: all of it is 0.0. Raises BridgeError for an
-    unscored one, which would leave its batch without rewards.
+    unscored one, which would leave its batch without rewards; RewardError for what is no
+    finite number.
     """
     total, breakdown = reward(trajectory, task)
     if total is None:
@@ -268,7 +415,9 @@ def payment(
     return {
         "rewards": finite_number("reward", total),
         "scores": right(trajectory, task),
-        "extra_logs": breakdown,
+        "extra_logs": {
+            name: finite_number(name, part) for name, part in breakdown.items()
+        },
     }
 
 
@@ -281,14 +430,14 @@ def score(
               beginning of the prompt
     prompt    the prompt alone
 
-    A call in the answer is run by nobody, so it is no answer; nor is a text in which the
-    assistant opens another turn. That the turn was cut off can't be known here. Raises
+    The answer is read as the agent's loop would read it; only a call in it is run by
+    nobody, so it is no answer. That the turn was cut off can't be known here. Raises
     BridgeError if the query is not this prompt and what follows it.
     """
     task = task_of(label)
-    message = parse_assistant(_answer(query, prompt).removesuffix(IM_END))
+    message = parse_assistant(written(_answer(query, prompt)))
     read = Trajectory(task.id, finish_reason="stop")
-    if not message.get("tool_calls") and IM_START not in message["content"]:
+    if not message.get("tool_calls"):
         read.actions.append({"type": "final_answer", "content": message["content"]})
     return payment(read, task, reward)
 
@@ -355,8 +504,9 @@ def unsaid(convention: Convention) -> dict[str, object]:
 
     ``flags(convention.but(**unsaid(convention)))`` always works. Switches that change
     nothing in this convention are not listed. Raises BridgeError where nothing is near: no
-    estimator of that structure.
+    estimator of that structure; ConventionError for what is no convention.
     """
+    check_convention(convention)
     return convention.differing(
         {**ESTIMATORS[_estimator(convention)], **_edges(convention)}
     )

@@ -6,7 +6,6 @@ TOOL_MATH_REWARD names the reward, "course" if it is not set. Label and prompt c
 the rows of make_data.py. The project's root has to be on PYTHONPATH.
 """
 
-import os
 from typing import Any
 
 import torch
@@ -14,19 +13,18 @@ from openrlhf.utils.agent import AgentInstanceBase, MultiTurnAgentExecutor
 
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.bridges import openrlhf as bridge
-from agentic_rl.reward import REWARDS
 from agentic_rl.tasks import Task
-from agentic_rl.tokens import IM_END
 from agentic_rl.tools import ToolBox
 
 LIMITS = Limits(max_turns=5)
+REWARD = bridge.chosen_reward()
 
 
 class ToolMathInstance(AgentInstanceBase):
     """One episode: calls are read, run and answered as in chapter 01."""
 
     def __init__(self) -> None:
-        self.reward = REWARDS[os.environ.get("TOOL_MATH_REWARD", "course")]
+        """OpenRLHF makes one an episode; it begins with reset."""
 
     async def reset(self, states: dict[str, Any], **_: Any) -> dict[str, Any]:
         """{"observation", "label"} -> {"observation"}; the task is in the label."""
@@ -39,14 +37,11 @@ class ToolMathInstance(AgentInstanceBase):
         return None
 
     async def step(self, states: dict[str, Any], **_: Any) -> dict[str, Any]:
-        """What the assistant wrote -> what the tools answer, and what it is paid.
-
-        An engine may leave the end token in the text or not; it is taken off.
-        """
+        """What the assistant wrote -> what the tools answer, and what it is paid."""
         before = len(self.episode.trajectory.observations)
-        self.episode.say(states["action_text"].removesuffix(IM_END))
+        self.episode.say(bridge.written(states["action_text"]))
         record, done = self.episode.trajectory, self.episode.done
-        paid = bridge.payment(record, self.task, self.reward)
+        paid = bridge.payment(record, self.task, REWARD)
         return {
             "rewards": torch.tensor(paid["rewards"], dtype=torch.float64),
             "scores": paid["scores"],

@@ -99,9 +99,7 @@ def main() -> int:
     print("Chapter 05: the flags of the GPU commands, by OpenRLHF's own parser.")
     if problem := frameworks.missing("openrlhf"):
         for name, path in SCRIPTS.items():
-            print(
-                f"\n{name}: {len(flags_of(path))} words of flags, not read by anybody"
-            )
+            print(f"\n{name}: the flags of {path.name}, not read by anybody")
         print()
         print(render.wrapped("", f"Not run: {problem}."))
         return 0

@@ -7,10 +7,29 @@
     Ray's transport ``get``, ``put`` and ``wait`` in three modules of OpenRLHF, and
                     ``handle.method.remote()``: the call is made here and now. Only
                     train_grpo.py needs it; ray_rollout.py runs Ray itself
+    Ray's actors    made in this process; RayActorGroup is ``Group``, of one worker
     torch.cuda      ``current_device`` and ``synchronize``, answered with the CPU
+    strategy        where only its settings are read (playing.py, ray_rollout.py), an
+                    object that holds settings
+
+While its program reads flags (``parsed``), these are other ones, and only then:
+
+    get_strategy    OpenRLHF's own, wrapped: the settings are kept, ``print`` says nothing
+    create_vllm_engines         ends the program where it would start engines
+    ray.is_initialized, ray.get, placement_group
+                    answer as if a cluster were there
+
+In train_grpo.py, where DeepSpeed's engine and a cluster would be:
+
+    strategy        ``setup_distributed`` is not called: one process in gloo, a mesh of one.
+                    ``backward`` and ``optimizer_step`` are torch's, ``print`` says nothing
+    PolicyModelActor            made without its set-up (``init_model_from_pretrained``): the
+                    model, the optimizer and ActorPPOTrainer are put into it.
+                    ``broadcast_to_vllm`` does nothing, for the engine reads the same table
+    tensorboard_logger          a list
 
 Ray, DeepSpeed, PEFT and transformers are the real packages. ``install`` comes before the
-first import of OpenRLHF; nothing of OpenRLHF is edited or replaced.
+first import of OpenRLHF; no file of OpenRLHF is edited.
 """
 
 from __future__ import annotations

@@ -55,6 +55,12 @@ SURROUNDINGS = {
 }
 
 
+def search_path() -> str:
+    """PYTHONPATH of Ray's workers: our folders, then what this process was given."""
+    inherited = os.environ.get("PYTHONPATH")
+    return os.pathsep.join([str(HERE), str(ROOT), *([inherited] if inherited else [])])
+
+
 def start_ray() -> Any:
     """A cluster of this machine's own; every worker puts the stubs in place first."""
     import ray
@@ -67,7 +73,7 @@ def start_ray() -> Any:
         logging_level="ERROR",
         log_to_driver=False,
         runtime_env={
-            "env_vars": {"PYTHONPATH": f"{HERE}{os.pathsep}{ROOT}"},
+            "env_vars": {"PYTHONPATH": search_path()},
             "worker_process_setup_hook": "cpu_stubs.install",
         },
     )

@@ -188,6 +188,17 @@ def show_policy(model: Any) -> None:
     print(render.table(("state", "likeliest action", "probability"), rows))
 
 
+def judge(reached: float) -> int:
+    """The exit status for the mean reward of the last steps; says what it means."""
+    print()
+    if not reached > GOAL:
+        print(f"not as it was promised: reward {reached:.3f}, expected over {GOAL}")
+        return 1
+    print(f"Mean reward of the last steps: over {GOAL}.", end=" ")
+    print("The optimum of the three kinds is 0.98.")
+    return 0
+
+
 def main() -> int:
     print("Chapter 05: OpenRLHF's trainer, our agent, a table as the language model.")
     if problem := frameworks.missing("openrlhf"):
@@ -202,13 +213,7 @@ def main() -> int:
     progress.clear()
     reached = show_log(log)
     show_policy(model)
-    if reached <= GOAL:
-        print(f"\nnot as it was promised: reward {reached:.3f}, expected over {GOAL}")
-        return 1
-    print(
-        f"\nMean reward of the last steps: over {GOAL}. The optimum of the three kinds is 0.98."
-    )
-    return 0
+    return judge(reached)
 
 
 if __name__ == "__main__":
