@@ -96,10 +96,21 @@ class ThereAndBack(unittest.TestCase):
     def test_a_record_that_is_not_ours_or_does_not_fit_is_refused(self):
         tokenizer = Characters()
         fields = bridge.output(golden_set()["guess"][1], tokenizer)
-        with self.assertRaisesRegex(BridgeError, "no notes"):
+        with self.assertRaisesRegex(BridgeError, "notes: none"):
             bridge.from_output({**fields, "extra_fields": {}}, tokenizer)
         with self.assertRaisesRegex(TrajectoryError, "response_mask"):
             bridge.from_output({**fields, "response_mask": [1]}, tokenizer)
+        notes = fields["extra_fields"]["notes"]
+        for odd, told in (
+            ({"choices": None}, "notes: choices: expected a list"),
+            ({"choices": [("start",)]}, r"notes: choices: expected \(state, choice\)"),
+            ({"turn_ends": [1]}, "notes: turn_ends: expected text"),
+            ({"breakdown": None}, "notes: breakdown: expected a dict"),
+            ({"more": 1}, "notes: expected task_id, choices"),
+        ):
+            extra = {**fields["extra_fields"], "notes": {**notes, **odd}}
+            with self.assertRaisesRegex(BridgeError, told):
+                bridge.from_output({**fields, "extra_fields": extra}, tokenizer)
         with self.assertRaisesRegex(BridgeError, "response_logprobs: None"):
             bridge.from_output({**fields, "response_logprobs": None}, tokenizer)
         with self.assertRaisesRegex(BridgeError, "no token of an assistant"):

@@ -7,6 +7,7 @@ imports what it needs when it is called.
 
     frameworks.py   which version of which framework this course speaks of
     token_ids.py    a trajectory as a language model's token ids, and back
+    reading.py      what a framework hands over, looked at before it is believed
     vocabulary.py   one id for each token of the course, where no tokenizer is installed
     tiny_model.py   a tokenizer and a language model, made on the spot
     sums.py         sums of two digits, and a tokenizer of sixteen tokens for them

@@ -15,11 +15,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from agentic_rl.bridges.frameworks import BridgeError
-from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
+from agentic_rl.bridges.reading import (
+    each,
+    is_id,
+    is_mark,
+    is_range,
+    numbers,
+    read_notes,
+)
+from agentic_rl.bridges.token_ids import TokenIds, Tokenizer, from_ids, to_ids
 from agentic_rl.conventions import Convention, check_convention
 from agentic_rl.messages import Message, parse_assistant, parse_json, user
 from agentic_rl.reward import COURSE_REWARD, REWARDS, Reward, finite_number, right
@@ -27,7 +35,7 @@ from agentic_rl.tasks import Task, parse_task
 from agentic_rl.tokens import IM_END, decode, header
 from agentic_rl.tools import Observation
 from agentic_rl.trajectory import Trajectory
-from agentic_rl.values import excerpt, is_finite
+from agentic_rl.values import excerpt
 
 DATASOURCE = "tool-math"
 ANSWERING = decode(header("assistant"))
@@ -96,8 +104,8 @@ def from_response(fields: Mapping[str, Any], tokenizer: Tokenizer) -> Trajectory
         raise BridgeError("rollout_log_probs: None; sample with logprobs=1")
     if 1 not in mask:
         raise BridgeError("action_ranges: expected at least one")
-    notes = _notes(fields.get("notes"))
-    tail = _each("tail_ids", fields.get("tail_ids"), _is_id, "an id")
+    notes = read_notes(fields.get("notes"))
+    tail = each("tail_ids", fields.get("tail_ids"), is_id, "an id")
     start = mask.index(1)
     record = TokenIds(
         ids[:start],
@@ -132,7 +140,7 @@ def mask_of(ranges: Sequence[Sequence[int]], length: int) -> list[int]:
     """Ranges as a loss mask. Raises BridgeError if they overlap, run back or stick out."""
     mask = [0] * length
     reached = 0
-    for start, end in _each("action_ranges", ranges, _is_range, "(start, end)"):
+    for start, end in each("action_ranges", ranges, is_range, "(start, end)"):
         if not reached <= start < end <= length:
             raise BridgeError(
                 f"action_ranges: ({start}, {end}) after {reached}, in {length} ids"
@@ -156,32 +164,15 @@ def _record(
     """(ids, mask, log-probs) of a response, checked. Raises BridgeError, naming the field."""
     if missing := [name for name in _FIELDS if name not in fields]:
         raise BridgeError(f"{missing[0]}: it is missing")
-    ids = _each("observation_tokens", fields["observation_tokens"], _is_id, "an id")
+    ids = each("observation_tokens", fields["observation_tokens"], is_id, "an id")
     mask = mask_of(fields["action_ranges"], len(ids))
     logprobs = fields["rollout_log_probs"]
     if logprobs is not None:
-        logprobs = _numbers("rollout_log_probs", logprobs, len(ids))
+        logprobs = numbers("rollout_log_probs", logprobs, len(ids))
     for name in ("reward", "scores"):
         if fields[name] is not None:
-            _numbers(name, [fields[name]], 1)
+            numbers(name, [fields[name]], 1)
     return ids, mask, logprobs
-
-
-def _notes(value: Any) -> Notes:
-    """The notes of a response, each in its form; what they say is for ``from_ids``."""
-    if not isinstance(value, Mapping):
-        raise BridgeError("notes: none: not a response that this bridge made")
-    if set(value) != set(Notes._fields):
-        raise BridgeError(f"notes: expected {', '.join(Notes._fields)}")
-    notes = Notes(**value)
-    _each("notes: choices", notes.choices, _is_choice, "(state, choice)")
-    _each("notes: turn_ends", notes.turn_ends, _is_text, "text")
-    _each("notes: observations", notes.observations, _is_text, "text")
-    if not isinstance(notes.breakdown, Mapping):
-        raise BridgeError(
-            f"notes: breakdown: expected a dict, got {excerpt(notes.breakdown)}"
-        )
-    return notes
 
 
 def _only(row: Mapping[str, Any], name: str) -> Any:
@@ -190,51 +181,6 @@ def _only(row: Mapping[str, Any], name: str) -> Any:
     if not isinstance(held, list) or len(held) != 1:
         raise BridgeError(f"{name}: expected a list of one, got {excerpt(held)}")
     return held[0]
-
-
-def _numbers(name: str, values: Any, length: int) -> list[float]:
-    """So many finite numbers."""
-    return _each(name, values, is_finite, "a finite number", length)
-
-
-def _each(
-    name: str,
-    values: Any,
-    fits: Callable[[Any], bool],
-    expected: str,
-    length: int | None = None,
-) -> list[Any]:
-    """The values as a list. Raises BridgeError unless they are one, so long, and each fits."""
-    if not isinstance(values, (list, tuple)):
-        raise BridgeError(f"{name}: expected a list, got {excerpt(values)}")
-    if odd := [value for value in values if not fits(value)]:
-        raise BridgeError(f"{name}: expected {expected}, got {excerpt(odd[0])}")
-    if length is not None and len(values) != length:
-        raise BridgeError(f"{name}: {len(values)} values, expected {length}")
-    return list(values)
-
-
-def _is_text(value: Any) -> bool:
-    return isinstance(value, str)
-
-
-def _is_id(value: Any) -> bool:
-    return type(value) is int and value >= 0
-
-
-def _is_mark(value: Any) -> bool:
-    return type(value) is int and value in (0, 1)
-
-
-def _is_range(value: Any) -> bool:
-    return isinstance(value, (list, tuple)) and [*map(type, value)] == [int, int]
-
-
-def _is_choice(value: Any) -> bool:
-    """Whether this is (state, choice), whose choice may be None."""
-    if not isinstance(value, (list, tuple)) or len(value) != 2:
-        return False
-    return _is_text(value[0]) and (value[1] is None or _is_text(value[1]))
 
 
 # -------------------------------------------------------- one Experience, there and back
@@ -282,21 +228,17 @@ def from_experience(row: Mapping[str, Any]) -> dict[str, Any]:
     Raises BridgeError for padding on the left, and for fields that are missing or do not
     fit together.
     """
-    attention = _each(
-        "attention_mask", _only(row, "attention_mask"), _is_mark, "0 or 1"
-    )
+    attention = each("attention_mask", _only(row, "attention_mask"), is_mark, "0 or 1")
     width, length = len(attention), sum(attention)
     if not length or 0 in attention[:length]:
         raise BridgeError("attention_mask: expected ids, then padding on the right")
-    ids = _each("sequences", _only(row, "sequences"), _is_id, "an id", width)
-    marks = _each(
-        "action_mask", _only(row, "action_mask"), _is_mark, "0 or 1", width - 1
-    )
+    ids = each("sequences", _only(row, "sequences"), is_id, "an id", width)
+    marks = each("action_mask", _only(row, "action_mask"), is_mark, "0 or 1", width - 1)
     if any(marks[length - 1 :]):
         raise BridgeError(f"action_mask: it goes on behind {length} ids")
     logprobs = row.get("rollout_log_probs")
     if logprobs is not None:
-        said = _numbers("rollout_log_probs", _only(row, "rollout_log_probs"), width - 1)
+        said = numbers("rollout_log_probs", _only(row, "rollout_log_probs"), width - 1)
         logprobs = [0.0, *said[: length - 1]]
     found = {
         "prompt": _only(row, "prompts"),

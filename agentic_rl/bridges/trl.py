@@ -26,6 +26,7 @@ from typing import Any
 
 from agentic_rl.agent_loop import Episode, Limits
 from agentic_rl.bridges.frameworks import OFFLINE, BridgeError
+from agentic_rl.bridges.reading import read_notes
 from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
 from agentic_rl.conventions import (
     TRL,
@@ -192,14 +193,9 @@ def trajectory_of(record: dict[str, Any], tokenizer: Tokenizer) -> Trajectory:
     Raises BridgeError for a record without its notes, or whose ids are no episode.
     """
     keys = ("prompt_ids", "completion_ids", "env_mask", "logprobs", *Notes._fields)
-    may_be_none = ("finish_reason", "reward")
-    if missing := [
-        key
-        for key in keys
-        if key not in record or (record[key] is None and key not in may_be_none)
-    ]:
+    if missing := [key for key in keys if key not in record]:
         raise BridgeError(f"record: {missing[0]!r} is missing")
-    notes = Notes(*(record[name] for name in Notes._fields))
+    notes = read_notes({name: record[name] for name in Notes._fields})
     prompt, ids, mask, logprobs = (record[name] for name in keys[:4])
     return from_ids(TokenIds(prompt, ids, mask, logprobs, notes), tokenizer)
 

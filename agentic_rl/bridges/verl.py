@@ -19,7 +19,8 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from agentic_rl.bridges.frameworks import BridgeError, require
-from agentic_rl.bridges.token_ids import Notes, TokenIds, Tokenizer, from_ids, to_ids
+from agentic_rl.bridges.reading import read_notes
+from agentic_rl.bridges.token_ids import TokenIds, Tokenizer, from_ids, to_ids
 from agentic_rl.conventions import Convention
 from agentic_rl.messages import MessageError, parse_assistant, parse_json, user
 from agentic_rl.reward import COURSE_REWARD, Reward, finite_number
@@ -77,8 +78,7 @@ def from_output(fields: Mapping[str, Any], tokenizer: Tokenizer) -> Trajectory:
     choices and kinds of observations can't be read off ids. Raises as ``from_ids`` does.
     """
     extra = fields["extra_fields"]
-    if not isinstance(extra.get("notes"), Mapping):
-        raise BridgeError("extra_fields: no notes: not an output that this bridge made")
+    notes = read_notes(extra.get("notes"))
     if fields["response_logprobs"] is None:
         raise BridgeError("response_logprobs: None, verl computed none")
     tail = extra.get("tail_ids", [])
@@ -88,7 +88,7 @@ def from_output(fields: Mapping[str, Any], tokenizer: Tokenizer) -> Trajectory:
             [*fields["response_ids"], *tail],
             [*fields["response_mask"], *[0] * len(tail)],
             [*fields["response_logprobs"], *[0.0] * len(tail)],
-            Notes(**extra["notes"]),
+            notes,
         ),
         tokenizer,
     )

@@ -157,7 +157,7 @@ class TheLoop(unittest.TestCase):
         self.assertEqual(output.extra_fields[bridge.TOOL_KINDS], ["result"])
 
     def test_a_record_without_notes_is_refused_on_the_way_back(self):
-        with self.assertRaisesRegex(BridgeError, "no notes"):
+        with self.assertRaisesRegex(BridgeError, "notes: none"):
             bridge.from_output(played("one call").model_dump(), TOKENIZER)
 
 
