@@ -385,7 +385,11 @@ AGENT_LIGHTNING = VERL.but(
     empty_rows="left_out",
     notes=(
         ("unscored", "reward_fillna_value, 0.0 by default"),
-        ("aggregation", "per_rollout_mean; divides by rows, not by rollouts"),
+        (
+            "aggregation",
+            "per_rollout_mean; divides by all rows of the batch, not rollouts",
+        ),
+        ("kl_weight", "a KL in the loss does not go with per_rollout_mean"),
         ("empty_rows", "its adapter drops rows with nothing to train on"),
     ),
 )

@@ -176,6 +176,7 @@ class Rollouts(unittest.TestCase):
         for text, error in (
             ("{", BridgeError),
             (None, BridgeError),
+            ("[" * 100_000, BridgeError),
             ("{}", TaskError),
             ("[]", TaskError),
         ):
@@ -218,6 +219,8 @@ class Messages(unittest.TestCase):
                 bridge.written(response)
         with self.assertRaises(MessageError):
             bridge.written(answered(content="<tool_call>"))
+        with self.assertRaisesRegex(BridgeError, "an assistant writes text, got 5"):
+            bridge.written(answered("length", content=5))
 
     def test_the_text_that_a_server_names_is_taken_as_it_is(self):
         response = answered(content="as parsed")
@@ -498,8 +501,12 @@ class Overrides(unittest.TestCase):
         no_kl = {"kl_place": "none", "kl_weight": 0.0}
         kl = {"kl_place": "loss", "kl_weight": 0.1}
         self.assertEqual(bridge.unsaid(AGENT_LIGHTNING.but(**kl)), no_kl)
-        kl["kl_place"] = "reward"
-        self.assertEqual(bridge.unsaid(AGENT_LIGHTNING.but(**kl)), no_kl)
+
+    def test_nor_does_a_kl_in_the_reward_go_with_any_loss(self):
+        no_kl = {"kl_place": "none", "kl_weight": 0.0}
+        for preset in (AGENT_LIGHTNING, VERL.but(unscored="zero")):
+            convention = preset.but(kl_place="reward", kl_weight=0.1)
+            self.assertEqual(bridge.unsaid(convention), no_kl)
 
     def test_a_kl_in_verls_own_loss_is_said(self):
         convention = VERL.but(unscored="zero", kl_place="loss", kl_weight=0.1)

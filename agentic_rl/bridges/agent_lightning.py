@@ -35,7 +35,7 @@ from agentic_rl.bridges.token_ids import (
     ordinary,
     to_ids,
 )
-from agentic_rl.conventions import Convention
+from agentic_rl.conventions import Convention, check_convention
 from agentic_rl.messages import (
     Message,
     assistant_text,
@@ -43,7 +43,7 @@ from agentic_rl.messages import (
     render_assistant,
     to_openai,
 )
-from agentic_rl.reward import RewardError, Score, finite_number
+from agentic_rl.reward import Score
 from agentic_rl.tasks import Task, parse_task
 from agentic_rl.trajectory import Trajectory
 from agentic_rl.values import excerpt, is_finite
@@ -66,8 +66,8 @@ def rollout(
     seed            of the samples; an agent passes it on to the model server
     seconds         after which its controller ends the agent
 
-    Rollouts of one task share ``data_id``, by which its list of finished ones tells them
-    apart: it is the group.
+    ``data_id`` is a label in its list of finished rollouts, and no more: which of them are
+    a group, whoever asked for them has to remember.
     """
     return {
         "rollout_id": rollout_id,
@@ -87,7 +87,7 @@ def task_of(task: str) -> Task:
     """
     try:
         record = json.loads(task)
-    except ValueError:
+    except (TypeError, ValueError, RecursionError):
         raise BridgeError(f"TASK: expected JSON, got {excerpt(task)}") from None
     return parse_task(record, "TASK")
 
@@ -100,44 +100,71 @@ def request(
     tools: Sequence[Mapping[str, Any]],
     seed: int,
     turn_tokens: int | None = None,
+    texts: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The body of OpenAI's chat completion; model and temperature the gateway sets."""
+    """The body of OpenAI's chat completion; model and temperature the gateway sets.
+
+    texts   what the assistant wrote in its turns so far. Several texts mean one message,
+            and the next prompt has to hold the one that was written: where it is not the
+            course's own, they go along as a field of ours
+    """
     body = {"messages": to_openai(list(messages)), "tools": list(tools), "seed": seed}
-    return body if turn_tokens is None else {**body, "max_tokens": turn_tokens}
+    if turn_tokens is not None:
+        body["max_tokens"] = turn_tokens
+    own = [assistant_text(m) for m in messages if m["role"] == "assistant"]
+    return body if list(texts) in ([], own) else {**body, "texts": list(texts)}
 
 
 def written(response: Mapping[str, Any]) -> tuple[str, str | None]:
-    """(the text that the assistant wrote, its choice if the server names one).
+    """(the text that the assistant wrote, its choice): a server of ours names both.
 
-    Raises BridgeError for an error's body, MessageError where no text of the course means
-    the message.
+    Any other server gives a message, and the text is the course's own for it. Raises
+    BridgeError for an error's body, MessageError where no text of the course means the
+    message.
     """
-    try:
-        choice = response["choices"][0]
-        message, ended = choice["message"], choice["finish_reason"]
-    except (KeyError, IndexError, TypeError):
-        raise BridgeError(f"no chat completion: {excerpt(response)}") from None
-    if ended == "length":  # cut off: what was parsed of it is not what was written
-        return str(message["content"]), choice.get("choice")
-    alone = from_openai([{**message, "content": message.get("content") or ""}])[0]
-    return render_assistant(alone), choice.get("choice")
+    choices = response.get("choices") if isinstance(response, Mapping) else None
+    choice = choices[0] if isinstance(choices, list) and choices else None
+    message = choice.get("message") if isinstance(choice, Mapping) else None
+    if not (isinstance(choice, Mapping) and isinstance(message, Mapping)):
+        raise BridgeError(f"no chat completion: {excerpt(response)}")
+    text = choice.get("text")
+    if text is None:
+        text = _meant(message, cut=choice.get("finish_reason") == "length")
+    if not isinstance(text, str):
+        raise BridgeError(f"an assistant writes text, got {excerpt(text)}")
+    return text, choice.get("choice")
 
 
-def prompt_ids(messages: Sequence[Message], tokenizer: Tokenizer) -> list[int]:
+def _meant(message: Mapping[str, Any], cut: bool) -> str:
+    """The course's text for a message in OpenAI's form, with vLLM's names of a thought."""
+    content = message.get("content") or ""
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    if cut:  # what was parsed of it is not what was written: the words alone are
+        start = f"<think>{thought}" if thought else ""
+        return f"{start}</think>{content}" if start and content else start or content
+    known = {**message, "content": content, "reasoning_content": thought}
+    return render_assistant(from_openai([known])[0])
+
+
+def prompt_ids(
+    messages: Sequence[Message], tokenizer: Tokenizer, texts: Sequence[str] = ()
+) -> list[int]:
     """A conversation in the course's template, up to the header of the next answer.
 
-    As ``to_ids`` cuts it: each author's text is encoded by itself. Arguments of calls may
-    be objects or, as at OpenAI's edge, text. Raises MessageError as ``from_openai`` does.
+    As ``to_ids`` cuts it: each author's text is encoded by itself. ``texts`` are those of
+    the assistant's turns, as in ``request``; without them it is the course's own for each
+    message. Arguments of calls may be objects or, as at OpenAI's edge, text. Raises
+    MessageError as ``from_openai`` does.
     """
     start, end = markers(tokenizer)
+    spoken = iter(texts)
     ids: list[int] = []
     for message in from_openai(list(messages)):
-        role, text = message["role"], message.get("content") or ""
+        role = message["role"]
         if role == "assistant":
-            text = assistant_text(message)
-            parts = [f"{role}\n", text]
+            parts = [f"{role}\n", next(spoken, assistant_text(message))]
         else:
-            parts = [f"{role}\n{text}"]
+            parts = [f"{role}\n{message['content']}"]
         inside = [token for part in parts for token in ordinary(part, tokenizer)]
         ids += [start, *inside, end, *ordinary("\n", tokenizer)]
     return [*ids, start, *ordinary("assistant\n", tokenizer)]
@@ -150,13 +177,15 @@ def score_events(score: Score, reason: str | None = None) -> list[Event]:
     """A score as events to be posted, the breakdown before the reward; none if unscored.
 
     value is the total. Its list of triplets keeps value, source and reason of a reward
-    and drops the rest, so the breakdown has an event of its own.
+    and drops the rest, so the breakdown has an event of its own. Raises BridgeError for
+    numbers that ``score_of`` would refuse.
     """
     if score.total is None:
         return []
+    score = _checked(score.total, score.breakdown)
     parts = ", ".join(f"{name} {part:g}" for name, part in score.breakdown.items())
     data = {
-        "value": finite_number("reward", score.total),
+        "value": score.total,
         "message": parts,
         "source": "agent",
         "reason": reason,
@@ -171,8 +200,8 @@ def score_of(found: Sequence[Mapping[str, Any]]) -> Score:
     """The score that these events tell; total None if they tell none.
 
     Raises BridgeError for two rewards, of which its trainer takes the last without a
-    word, for a value that is no finite number, and for a breakdown that is missing or
-    adds up to something else.
+    word, for a value that is no finite number, as true is none, and for a breakdown that
+    is missing or adds up to something else.
     """
     rewards, parts = _data(found, REWARD), _data(found, BREAKDOWN)
     if len(rewards) > 1 or len(parts) > 1:
@@ -185,17 +214,27 @@ def score_of(found: Sequence[Mapping[str, Any]]) -> Score:
         return Score(None, {})
     if not parts:
         raise BridgeError("a reward, but no breakdown: not an agent of this course")
-    try:
-        total = finite_number("reward", rewards[0].get("value"))
-        breakdown = {name: finite_number(name, part) for name, part in parts[0].items()}
-    except RewardError as error:
-        raise BridgeError(str(error)) from None
+    return _checked(rewards[0].get("value"), parts[0])
+
+
+def _checked(total: Any, breakdown: Mapping[str, Any]) -> Score:
+    """The score of these numbers, which have to be finite, and to add up."""
+    for name, value in [("reward", total), *breakdown.items()]:
+        if not is_finite(value):
+            raise BridgeError(f"{name}: expected a finite number, got {excerpt(value)}")
     if abs(sum(breakdown.values()) - total) > 1e-9:
         raise BridgeError(f"reward {total:g}: its breakdown adds up to something else")
-    return Score(total, breakdown)
+    return Score(float(total), {name: float(x) for name, x in breakdown.items()})
 
 
 def _data(found: Sequence[Mapping[str, Any]], kind: str) -> list[dict[str, Any]]:
+    """The data of the events of this kind. Raises BridgeError for what is no event."""
+    for place, event in enumerate(found):
+        data = event.get("data") if isinstance(event, Mapping) else None
+        if not isinstance(data, Mapping) or "event_type" not in event:
+            raise BridgeError(
+                f"event {place}: expected event_type and data, got {excerpt(event)}"
+            )
     return [dict(event["data"]) for event in found if event["event_type"] == kind]
 
 
@@ -381,17 +420,33 @@ def _call(data: Mapping[str, Any]) -> tuple[bool, Triplet]:
         prompt, response = data["prompt_token_ids"], data.get("response_token_ids")
         told = data.get("response_log_probs")
     else:
-        body = data.get("response") or {}
-        choice = (body.get("choices") or [{}])[0]
+        body = _kind(dict, "response", data.get("response"))
+        choices = _kind(list, "choices", body.get("choices"))
+        choice = _kind(dict, "choices[0]", choices[0]) if choices else {}
         prompt, response = body.get("prompt_token_ids"), choice.get("token_ids")
-        content = (choice.get("logprobs") or {}).get("content")
-        told = [x.get("logprob") for x in content] if content is not None else None
-    failed = data.get("status") == "error" or (data.get("http_status") or 0) >= 400
+        content = _kind(dict, "logprobs", choice.get("logprobs")).get("content")
+        told = [
+            _kind(dict, "logprobs", value).get("logprob")
+            for value in _kind(list, "logprobs", content)
+        ]
+    status = _kind(int, "http_status", data.get("http_status"))
+    failed = data.get("status") == "error" or status >= 400
     given, said = _ids("prompt", prompt), _ids("response", response)
+    values = _kind(list, "response_log_probs", told)
     logprobs = None
-    if told is not None and len(told) == len(said) and all(map(is_finite, told)):
-        logprobs = [float(value) for value in told]
+    if len(values) == len(said) and all(map(is_finite, values)):
+        logprobs = [float(value) for value in values]
     return bool(said) and not failed, Triplet(given, said, logprobs)
+
+
+def _kind(kind: type[Any], name: str, value: Any) -> Any:
+    """A value of this kind, an empty one for None. Raises BridgeError for another."""
+    if value is None:
+        return kind()
+    if not isinstance(value, kind):
+        word = {dict: "an object", list: "a list", int: "a whole number"}[kind]
+        raise BridgeError(f"{name}: expected {word}, got {excerpt(value)}")
+    return value
 
 
 def _ids(name: str, value: Any) -> list[int]:
@@ -441,16 +496,21 @@ def merged(trajectory: Trajectory, tokenizer: Tokenizer) -> Row:
 # ------------------------------------------------------------------- the conventions
 
 _BY_ROWS = ("episode_sum", "episode_mean", "constant")
+_NO_KL: dict[str, object] = {"kl_place": "none", "kl_weight": 0.0}
 
 
 def unsaid(convention: Convention) -> dict[str, object]:
     """Switches that its verl trainer can't say -> the nearest value that it can.
 
     verl's own answer, and what Agent Lightning changes: a reward that is missing is
-    filled in, all groups take part, rows with nothing to train on are dropped. Raises
-    BridgeError where nothing is near: besides verl's cases, an advantage that differs
-    from token to token, which has no one value a rollout.
+    filled in, all groups take part, rows with nothing to train on are dropped. A KL in
+    the loss does not go with per_rollout_mean: that divides by the rows of the batch, the
+    KL by those of a mini-batch, so among M of them it would weigh M times as much.
+
+    Raises BridgeError where nothing is near: besides verl's cases, an advantage that
+    differs from token to token, which has no one value a rollout.
     """
+    check_convention(convention)
     if convention.whiten or convention.returns == "to_go":
         raise BridgeError(
             "returns, whiten: rollout-level advantage needs one value a rollout"
@@ -462,9 +522,20 @@ def unsaid(convention: Convention) -> dict[str, object]:
         found["groups"] = "all"
     if convention.aggregation in _BY_ROWS and convention.empty_rows != "left_out":
         found["empty_rows"] = "left_out"
-    if convention.kl_place == "reward":  # rows of one rollout would differ in reward
-        found |= {"kl_place": "none", "kl_weight": 0.0}
+    if not _kl_fits(convention):
+        found |= _NO_KL
     return found
+
+
+def _kl_fits(convention: Convention) -> bool:
+    if convention.kl_place == "reward":  # rows of one rollout would differ in reward
+        return False
+    return convention.kl_place == "none" or not _per_rollout(convention)
+
+
+def _per_rollout(convention: Convention) -> bool:
+    """Whether its loss is Agent Lightning's own, per_rollout_mean."""
+    return convention.ratio == "unit" and convention.aggregation == "episode_mean"
 
 
 def _for_verl(convention: Convention) -> Convention:
@@ -472,14 +543,17 @@ def _for_verl(convention: Convention) -> Convention:
     decided: dict[str, object] = {"unscored": "refuse", "groups": "all"}
     if convention.aggregation in _BY_ROWS:
         decided["empty_rows"] = "counted"
+    if not _kl_fits(convention):
+        decided |= _NO_KL
     return convention.but(**decided)
 
 
 def overrides(convention: Convention) -> list[str]:
     """The Hydra overrides of ``agentlightning/verl/config.yaml`` for this convention.
 
-    Exact as long as each rollout is one row: with several, means over episodes divide by
-    rows. Raises BridgeError, naming each switch that can't be said and what there is.
+    Exact as long as each rollout is one row and the batch one mini-batch: per_rollout_mean
+    divides by the rows of the whole batch, whatever is in a step. Raises BridgeError,
+    naming each switch that can't be said and what there is.
     """
     if missing := unsaid(convention):
         has = ", ".join(f"{switch}={value!r}" for switch, value in missing.items())
@@ -488,7 +562,7 @@ def overrides(convention: Convention) -> list[str]:
         )
     said = dict(line.split("=", 1) for line in verl.overrides(_for_verl(convention)))
     said = {key: x for key, x in said.items() if ".filter_groups." not in key}
-    if convention.ratio == "unit" and convention.aggregation == "episode_mean":
+    if _per_rollout(convention):
         said["actor_rollout_ref.actor.policy_loss.loss_mode"] = "per_rollout_mean"
     said |= {
         "algorithm.enable_rollout_level_advantage": "true",

@@ -283,7 +283,7 @@ class TheLifecycle(unittest.TestCase):
             (found["state"], found["error_message"]), ("failed", "no answer")
         )
 
-    def test_the_list_of_finished_ones_names_the_group(self):
+    def test_the_list_of_finished_ones_names_the_label(self):
         with world() as made:
             made.played("guess")
             page = made.gateway("GET", "/api/rollouts/terminal", after=0)
@@ -300,7 +300,91 @@ class TheLifecycle(unittest.TestCase):
         )
 
 
+class WhateverAModelWrites(unittest.TestCase):
+    """A text is not always the one that the course would write for its message."""
+
+    texts = (
+        '<tool_call>\n{"name": "calculator", "arguments": {}}\n</tool_call>',
+        '<tool_call>{"name": "calculator", "arguments": [1]}</tool_call>',
+        '<tool_call>{"name": "calc\nx", "arguments": {}}</tool_call>',
+        '<tool_call>{"name": "calculator", "arguments": {"expression": "\\u0031"}}'
+        "</tool_call>",
+        '<think>a<think>b</think><tool_call>{"name": "calculator"}</tool_call>c</think>',
+        'a<think>b</think><tool_call>{"name": "calculator"}</tool_call>',
+        'a\ud800<tool_call>{"name": "calculator"}</tool_call>',
+    )
+
+    def test_the_episode_comes_back_as_the_agent_has_it(self):
+        for text in self.texts:
+            with world([text, "Answer: 29842"]) as made:
+                seen = []
+                made.gateway.attempt(
+                    bridge.rollout(GOLDEN_TASK, 0, "r", AGENT_CLASS),
+                    lambda ask, tell, seen=seen: seen.append(
+                        play(GOLDEN_TASK, 0, ask, tell)
+                    ),
+                )
+                self.assertEqual(made.gateway.state("r"), "succeeded", text)
+                told = made.gateway.events("r", triplet=True)
+                back = bridge.from_events(told, made.server.vocabulary)
+                self.assertEqual(back.messages, seen[0].messages, text)
+                self.assertEqual(back.tokens, seen[0].tokens, text)
+                self.assertEqual(len(back.actions), 2, text)
+
+    def test_without_the_text_another_one_for_it_splits_the_episode(self):
+        """What a server without the field makes of it; our training leaves it out."""
+        with world([self.texts[0], "Answer: 29842"]) as made:
+
+            def agent(ask, tell):
+                def plain(body):
+                    response = ask(body)
+                    del response["choices"][0]["text"]
+                    return response
+
+                play(GOLDEN_TASK, 0, plain, tell)
+
+            fields = bridge.rollout(GOLDEN_TASK, 0, "r", AGENT_CLASS)
+            made.gateway.attempt(fields, agent)
+            self.assertEqual(made.gateway.state("r"), "succeeded")
+            told = made.gateway.events("r", triplet=True)
+            with self.assertRaisesRegex(BridgeError, "2 rows: a prompt was rewritten"):
+                bridge.from_events(told, made.server.vocabulary)
+            with mock.patch.object(train_grpo, "complain") as said:
+                self.assertIsNone(train_grpo.read_back("r", told, made.server))
+            said.assert_called_once()
+
+
 class Learning(unittest.TestCase):
+    def test_an_episode_that_can_not_be_read_back_is_left_out_and_counted(self):
+        config = replace(train_grpo.CONFIG, updates=1)
+        state = start(config)
+        server = ModelServer(Table(state.policy, train_grpo.tasks()), Vocabulary())
+        with server, Gateway(MODEL) as gateway:
+            collect = train_grpo.in_process(gateway, server)
+            kept = {}
+
+            def without_two(wanted, version):
+                found = collect(wanted, version)
+                for place in (0, 9):
+                    found[place] = None
+                kept["rewards"] = [x.reward for x in found if x]
+                kept["solved"] = [
+                    train_grpo.right(x, job.task) for job, x in zip(wanted, found) if x
+                ]
+                return found
+
+            with mock.patch.object(
+                train_grpo, "group_advantages", wraps=train_grpo.group_advantages
+            ) as compared:
+                train_grpo.learn(state, config, without_two)
+        (update,) = state.metrics
+        self.assertEqual(update["unread"], 2)
+        mean = sum(kept["rewards"]) / 30
+        self.assertAlmostEqual(update["reward"], mean)
+        self.assertAlmostEqual(update["success"], sum(kept["solved"]) / 30)
+        groups = compared.call_args.args[1]
+        self.assertEqual(groups, [0] * 7 + [1] * 7 + [2] * 8 + [3] * 8)
+
     def test_the_reward_rises_through_the_gateway(self):
         state = train_grpo.trained(replace(train_grpo.CONFIG, updates=5))
         rewards = [update["reward"] for update in state.metrics]

@@ -24,13 +24,14 @@ from agentlightning.verl.per_rollout_loss import normalize_advantages_by_rollout
 from agentlightning.verl.rollout_level_advantage import compute_rollout_level_advantage
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
-from verl.trainer.ppo.core_algos import AdvantageEstimator
+from verl.trainer.ppo.core_algos import AdvantageEstimator, agg_loss
 from verl.trainer.ppo.ray_trainer import compute_advantage
 
 from agentic_rl.advantage import group_advantages, row_advantages
 from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.conventions import PRESETS
 from agentic_rl.golden import golden_group, golden_set
+from agentic_rl.objective import policy_loss
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.append(str(ROOT / "examples" / "06_agent_lightning"))
@@ -397,6 +398,25 @@ class SurprisesOfNumbers(unittest.TestCase):
         theirs, ours = verl_side.their_loss(data, 0.3), verl_side.our_loss(data, 0.3)
         self.assertAlmostEqual(theirs * 9 / 4, ours, 6)
         self.assertGreater(abs(ours), 0.01)
+
+    def test_in_two_mini_batches_a_kl_weighs_twice_as_much(self):
+        """Four rollouts of one id. Each mini-batch has two rows, the divisor is four."""
+        mask = torch.ones(4, 1)
+        values = torch.tensor([[1.0], [2.0], [3.0], [4.0]])
+        found = normalize_advantages_by_rollout(
+            values, mask, list("abcd"), num_trained_rows=4
+        )
+        for half in (slice(0, 2), slice(2, 4)):
+            theirs = verl_side.per_rollout_loss(found[half], mask[half], 0.1)
+            gains = values[half].tolist()
+            ours = policy_loss([[-0.9]] * 2, [[-1.0]] * 2, gains, OURS).value
+            self.assertAlmostEqual(theirs * 2, ours, 6)
+            # A KL of 0.5 at each id is 0.5 in any mini-batch, as it is of ours.
+            kl = agg_loss(mask[half] / 2, mask[half], "seq-mean-token-mean")
+            self.assertEqual(float(kl), 0.5)
+        convention = OURS.but(kl_place="loss", kl_weight=0.1)
+        no_kl = {"kl_place": "none", "kl_weight": 0.0}
+        self.assertEqual(bridge.unsaid(convention), no_kl)
 
     def test_a_missing_reward_is_filled_in_and_compared(self):
         rollouts = [single("a", None), single("b", 1.0, place=1)]

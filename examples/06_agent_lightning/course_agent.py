@@ -46,10 +46,12 @@ def play(
     episode = Episode(task, limits, tools)
     schemas, longest = episode.world.tools.schemas(), limits.turn_tokens
     record = episode.trajectory
+    texts: list[str] = []
     while not episode.done:
-        body = bridge.request(record.messages, schemas, seed, longest)
+        body = bridge.request(record.messages, schemas, seed, longest, texts)
         text, choice = bridge.written(ask(body))
         episode.say(text, choice=choice)
+        texts.append(text)
     attach([record], [COURSE_REWARD(record, task)])
     for event in bridge.reports(record):
         tell(event)

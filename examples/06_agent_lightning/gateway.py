@@ -12,7 +12,7 @@ import contextlib
 import logging
 import os
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping
 from typing import Any
 
 KEY = "course"
@@ -32,14 +32,24 @@ class Refused(RuntimeError):
         self.status = status
 
 
+def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """An environment that names no proxy: all that is asked is on this machine."""
+    return {
+        name: value
+        for name, value in environ.items()
+        if not name.lower().endswith("_proxy")
+    }
+
+
 def quiet() -> None:
-    """Without what it logs of each request."""
+    """Without what it logs of each request, and without a proxy."""
     import structlog
 
     level = logging.CRITICAL
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(level))
     logging.getLogger("httpx").setLevel(level)
-    os.environ["NO_PROXY"] = "127.0.0.1"  # the model server is on this machine
+    for name in set(os.environ) - set(without_proxy(os.environ)):
+        del os.environ[name]
 
 
 class Gateway:

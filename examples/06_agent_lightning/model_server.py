@@ -6,8 +6,10 @@ course's template; an id is a token of the course. The policy reads its state of
 messages, chooses one of six actions and says it: the choice's log-prob stands on the first
 id of the turn, the others follow from it and have log 1 = 0.
 
-A real model would choose every id. And it would not name its choice: that field is ours,
-because two actions may say the same text, and a table has to know which of them it was.
+A real model would choose every id. And two fields of its answer are ours. ``choice``: two
+actions may say the same text, and a table has to know which of them it was. ``text``: two
+texts may mean the same message, and the next prompt has to hold the one that was written;
+where that is not the course's own, the agent sends it back in ``texts``.
 """
 
 from __future__ import annotations
@@ -101,10 +103,11 @@ def completion(
     """The response to the body of a chat completion."""
     messages = from_openai(body["messages"])
     said = speaker(messages, body)
-    prompt = bridge.prompt_ids(messages, vocabulary)
+    prompt = bridge.prompt_ids(messages, vocabulary, body.get("texts", ()))
     end = vocabulary.convert_tokens_to_ids(IM_END)
-    ids = [*bridge.ordinary(said.text, vocabulary), end]
-    text, ended = said.text, None
+    # No tokenizer has an id for half of a pair; a detokenizer would write U+FFFD.
+    text = said.text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    ids, ended = [*bridge.ordinary(text, vocabulary), end], None
     if len(ids) > body.get("max_tokens", len(ids)):
         ids, ended = ids[: body["max_tokens"]], "length"
         text = vocabulary.decode(ids)
@@ -117,6 +120,7 @@ def completion(
         "message": to_openai([*messages, message])[-1],
         "finish_reason": ended or ("tool_calls" if "tool_calls" in message else "stop"),
         "choice": said.choice,
+        "text": text,
     }
     found: dict[str, Any] = {"object": "chat.completion", "model": body["model"]}
     if body.get("return_token_ids"):

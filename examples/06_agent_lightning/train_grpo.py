@@ -6,14 +6,15 @@ One process: the real gateway, the model server in a thread, the agents one afte
 other. The training side knows an episode only by the gateway's events: it reads triplets
 and notes, makes trajectories of them, and calls the functions of chapter 02.
 
-Exit status 1 unless each log-prob that came back is the policy's own, and the mean reward
-of the last updates is over 0.9.
+An episode that can't be read back is left out, and counted. Exit status 1 unless each
+log-prob that came back is the policy's own, and the mean reward of the last updates is over
+0.9.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -30,13 +31,13 @@ from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.bridges import frameworks
 from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.cli import render
-from agentic_rl.cli.terminal import Progress, run
+from agentic_rl.cli.terminal import Progress, complain, run
 from agentic_rl.evaluation import training_tasks
 from agentic_rl.grpo import Batch, Config, State, improve, measure, start
 from agentic_rl.objective import policy_loss
 from agentic_rl.reward import right
 from agentic_rl.tasks import Task, kind_of
-from agentic_rl.trajectory import Trajectory
+from agentic_rl.trajectory import Trajectory, TrajectoryError
 
 CONFIG = Config(updates=12, tasks_per_update=4, group_size=8, learning_rate=20.0)
 LAST = 4  # updates whose mean reward is judged
@@ -62,9 +63,8 @@ class Job(NamedTuple):
     fields: dict[str, Any]
 
 
-Collect = Callable[
-    [list[Job], int], list[Trajectory]
-]  # jobs and the version -> episodes
+# Jobs and the version -> episodes, None for one that can't be read back.
+Collect = Callable[[list[Job], int], list[Trajectory | None]]
 
 
 def tasks() -> list[Task]:
@@ -95,16 +95,20 @@ def learn(
     pool = tasks()
     while state.update < config.updates:
         wanted = jobs(state, config, pool)
-        episodes = collect(wanted, state.update)
+        played = collect(wanted, state.update)
+        read = [(place, t) for place, t in enumerate(played) if t is not None]
+        episodes = [episode for _, episode in read]
         check_on_policy(state, episodes)
-        groups = [place // config.group_size for place in range(len(wanted))]
-        solved = [right(t, job.task) == 1.0 for t, job in zip(episodes, wanted)]
+        groups = [place // config.group_size for place, _ in read]
+        solved = [right(t, wanted[place].task) == 1.0 for place, t in read]
         batch = Batch(episodes, groups, solved)
         rewards = [episode.reward for episode in episodes]
         batch.advantages = group_advantages(rewards, groups, config.convention)
         before = state.policy.copy()
         steps = improve(state, batch, config, policy_loss)
-        state.metrics.append(measure(state, before, batch, steps))
+        metrics = measure(state, before, batch, steps)
+        metrics["unread"] = len(wanted) - len(read)
+        state.metrics.append(metrics)
         on_update(state)
 
 
@@ -117,10 +121,21 @@ def check_on_policy(state: State, episodes: Sequence[Trajectory]) -> None:
             raise SystemExit(f"{episode.task_id}: log-probs of another policy")
 
 
+def read_back(
+    name: str, events: Sequence[Mapping[str, Any]], server: ModelServer
+) -> Trajectory | None:
+    """The episode of a rollout; None, and a line that says why, if it can't be read."""
+    try:
+        return bridge.from_events(events, server.vocabulary)
+    except (frameworks.BridgeError, TrajectoryError) as error:
+        complain(f"rollout {name} is left out: {error}")
+        return None
+
+
 def in_process(gateway: Gateway, server: ModelServer) -> Collect:
     """Episodes through the gateway in this process, one after the other."""
 
-    def collect(wanted: list[Job], version: int) -> list[Trajectory]:
+    def collect(wanted: list[Job], version: int) -> list[Trajectory | None]:
         gateway.register(MODEL, server.endpoint, version)
         found = []
         for job in wanted:
@@ -129,7 +144,7 @@ def in_process(gateway: Gateway, server: ModelServer) -> Collect:
             if gateway.state(name) != "succeeded":
                 raise SystemExit(f"rollout {name} failed")
             told = gateway.events(name, triplet=True)
-            found.append(bridge.from_events(told, server.vocabulary))
+            found.append(read_back(name, told, server))
             gateway("DELETE", f"/api/rollouts/{name}")
             PROGRESS.show(f"update {version + 1}: {len(found)} of {len(wanted)} played")
         return found

@@ -7,7 +7,8 @@
 `agl-server` and `agl-controller` run as processes of their own, and the controller's local
 runner starts a new one for each episode. The training side is the same as in train_grpo.py
 and lives here, with the model server in a thread. All of it is on 127.0.0.1. No process is
-left behind on an error, Ctrl-C or SIGTERM; SIGKILL leaves server and controller running.
+left behind on an error, Ctrl-C, SIGTERM or a terminal that is closed (SIGHUP), however
+often it is told; SIGKILL leaves server and controller running.
 
 The default takes five updates in about a minute, and the reward has to rise; --long goes
 on until it is over 0.9. --log keeps the run as JSON lines, --read shows such a file.
@@ -37,7 +38,7 @@ from typing import Any
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[1])]
 
-from gateway import KEY
+from gateway import KEY, without_proxy
 from model_server import MODEL, ModelServer, Table
 from train_grpo import (
     COLUMNS,
@@ -48,10 +49,10 @@ from train_grpo import (
     Job,
     last_reward,
     learn,
+    read_back,
     tasks,
 )
 
-from agentic_rl.bridges import agent_lightning as bridge
 from agentic_rl.bridges import frameworks
 from agentic_rl.bridges.vocabulary import Vocabulary
 from agentic_rl.cli import render
@@ -99,12 +100,11 @@ class Services:
         command = [sys.executable, "-m", f"agentlightning.{name}", *settings]
         command += [f"hydra.run.dir={self.folder}", "hydra.output_subdir=null"]
         told = {
-            **os.environ,
+            **without_proxy(os.environ),
             **frameworks.OFFLINE,
             "PYTHONPATH": os.pathsep.join(
                 filter(None, [str(HERE), os.environ.get("PYTHONPATH")])
             ),
-            "NO_PROXY": "127.0.0.1",
         }
         with open(self.folder / f"{name}.log", "wb") as page:
             self.running.append(
@@ -138,30 +138,41 @@ class Services:
                 )
 
     def __exit__(self, *_: object) -> None:
-        """The controller first: it ends the agents that still run."""
+        """Both are told to end, the controller first, which ends its agents."""
         for program in reversed(self.running):
-            if program.poll() is None:
-                program.terminate()
-                try:
-                    program.wait(15)
-                except subprocess.TimeoutExpired:
-                    program.kill()
-                    program.wait()
+            program.terminate()
+        for program in self.running:
+            try:
+                program.wait(15)
+            except subprocess.TimeoutExpired:
+                program.kill()
+                program.wait()
 
 
 @contextlib.contextmanager
 def services() -> Iterator[Services]:
     """They run while this lasts, also if this program is told to end."""
+    stops = [signal.SIGINT, signal.SIGTERM, signal.SIGHUP]
+    heard = [x for x in stops if signal.getsignal(x) is not signal.SIG_IGN]  # nohup
+
+    def deaf() -> None:
+        for number in heard:
+            signal.signal(number, signal.SIG_IGN)
 
     def stop(*_: object) -> None:
+        deaf()
         raise KeyboardInterrupt
 
-    before = signal.signal(signal.SIGTERM, stop)
+    before = [signal.signal(number, stop) for number in heard]
     try:
         with tempfile.TemporaryDirectory() as name, Services(Path(name)) as running:
-            yield running
+            try:
+                yield running
+            finally:
+                deaf()  # or a second Ctrl-C would end the ending
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in zip(heard, before):
+            signal.signal(number, handler)
 
 
 # --------------------------------------------------------------------- the training side
@@ -169,6 +180,7 @@ def services() -> Iterator[Services]:
 
 def by_processes(running: Services, server: ModelServer) -> Collect:
     """Episodes that the controller plays, asked for over HTTP by its own client."""
+    import httpx
     from agentlightning.client import AgentLightningSyncClient
 
     api = AgentLightningSyncClient(
@@ -176,7 +188,14 @@ def by_processes(running: Services, server: ModelServer) -> Collect:
     )
     seen = 0  # of its list of finished rollouts
 
-    def collect(wanted: list[Job], version: int) -> list[Trajectory]:
+    def collect(wanted: list[Job], version: int) -> list[Trajectory | None]:
+        try:
+            return played(wanted, version)
+        except httpx.TransportError as error:
+            running.check()
+            raise SystemExit(f"the server does not answer: {error}") from None
+
+    def played(wanted: list[Job], version: int) -> list[Trajectory | None]:
         nonlocal seen
         known = {"model": MODEL, "endpoint": server.endpoint, "version": version}
         api.post("/api/models", json=[known]).raise_for_status()
@@ -201,12 +220,12 @@ def by_processes(running: Services, server: ModelServer) -> Collect:
     return collect
 
 
-def read(api: Any, name: str, server: ModelServer) -> Trajectory:
+def read(api: Any, name: str, server: ModelServer) -> Trajectory | None:
     """The trajectory of a finished rollout, by its triplets; it is deleted then."""
     where = f"/api/rollouts/{name}"
     told = api.get(f"{where}/events", params={"format": "triplet"}).json()
     api.delete(where).raise_for_status()
-    return bridge.from_events(told, server.vocabulary)
+    return read_back(name, told, server)
 
 
 def show(
@@ -269,6 +288,12 @@ def main() -> int:
     if problem := frameworks.missing("agent_lightning"):
         print("\n" + render.wrapped("", f"Not run: {problem}."))
         return 0
+    if chosen.log:
+        try:
+            chosen.log.open("a").close()  # not to hear of it after the run
+        except OSError as error:
+            complain(f"{chosen.log}: can't be written: {error.strerror}")
+            return 2
     config = CONFIG if chosen.long else replace(CONFIG, updates=SHORT)
     state, seconds = start(config), [time.monotonic()]
     server = ModelServer(Table(state.policy, tasks()), Vocabulary())

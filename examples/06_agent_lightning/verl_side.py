@@ -167,12 +167,7 @@ def row_values(data: Any, rollout_level: bool) -> list[float]:
 
 def their_loss(data: Any, shift: float = 0.0) -> float:
     """per_rollout_mean of a batch with advantages; new log-probs are moved by ``shift``."""
-    import torch
-    from agentlightning.verl.per_rollout_loss import (
-        compute_policy_loss_per_rollout_mean,
-        normalize_advantages_by_rollout,
-    )
-    from verl.workers.config import ActorConfig
+    from agentlightning.verl.per_rollout_loss import normalize_advantages_by_rollout
 
     batch = data.batch
     advantages = normalize_advantages_by_rollout(
@@ -181,6 +176,17 @@ def their_loss(data: Any, shift: float = 0.0) -> float:
         data.non_tensor_batch["rollout_id_list"],
         num_trained_rows=len(data),
     )
+    return per_rollout_loss(advantages, batch["response_mask"], shift)
+
+
+def per_rollout_loss(advantages: Any, mask: Any, shift: float) -> float:
+    """per_rollout_mean of advantages that its trainer has divided."""
+    import torch
+    from agentlightning.verl.per_rollout_loss import (
+        compute_policy_loss_per_rollout_mean,
+    )
+    from verl.workers.config import ActorConfig
+
     old = torch.full_like(advantages, -1.0)
     config = ActorConfig(
         strategy="fsdp",
@@ -192,7 +198,7 @@ def their_loss(data: Any, shift: float = 0.0) -> float:
         clip_ratio_c=3.0,
     )
     loss, _ = compute_policy_loss_per_rollout_mean(
-        old, old + shift, advantages, batch["response_mask"], config=config
+        old, old + shift, advantages, mask, config=config
     )
     return float(loss)
 
