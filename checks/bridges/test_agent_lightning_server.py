@@ -301,12 +301,19 @@ def started() -> Iterator[subprocess.Popen[str]]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=heard,
     )
     with program:
         try:
             yield program
         finally:
             program.kill()
+
+
+def heard() -> None:
+    """No signal is ignored, as it would be in a check that nohup or a shell's & started."""
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.SIG_DFL)
 
 
 def program_of(module: str, pids: list[int]) -> int:
