@@ -10,12 +10,14 @@ equation that a switch belongs to, and the tests that hold it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+from generated import keep, table
 
 from agentic_rl.bridges.frameworks import VERSIONS
 from agentic_rl.conventions import COURSE, PRESETS
@@ -342,12 +344,6 @@ def page(language: str) -> str:
     return "\n\n".join(blocks) + "\n"
 
 
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table."""
-    lines = [f"| {' | '.join(row)} |" for row in (head, *rows)]
-    return "\n".join([lines[0], "|" + "---|" * len(head), *lines[1:]])
-
-
 def preset_rows(language: str) -> Iterator[list[str]]:
     """Name, source and version, and what holds it, of each preset."""
     for preset in PRESETS.values():
@@ -399,16 +395,8 @@ def main() -> int:
     if sys.argv[1:] and not check:
         print(f"{sys.argv[1]!r}: expected --check or nothing", file=sys.stderr)
         return 2
-    stale = []
-    for language, path in PAGES.items():
-        text = page(language)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            stale.append(path.relative_to(ROOT))
-            if not check:
-                path.write_text(text, encoding="utf-8", newline="\n")
-    for name in stale:
-        print(f"{name}: not what the presets say" if check else f"wrote {name}")
-    return 1 if check and stale else 0
+    pages = {path: page(language) for language, path in PAGES.items()}
+    return keep(pages, check, "not what the presets say")
 
 
 if __name__ == "__main__":

@@ -23,6 +23,8 @@ sys.path[:0] = [str(ROOT), str(ROOT / "scripts"), str(ROOT / "checks")]
 
 from check_bridges import WATCHED, alone, run
 from environments import python
+from generated import keep
+from generated import table as markdown
 
 from agentic_rl.bridges.frameworks import VERSIONS
 from agentic_rl.cli import render
@@ -238,14 +240,14 @@ def shown(value: float | None, digits: int) -> str:
     return "-" if value is None else render.number(value, digits)
 
 
-def holds(found: Told, language: str) -> Iterator[str]:
+def holds(found: Told, language: str) -> str:
     """A Markdown table: where a part of a trajectory stands in each record."""
-    yield f"| {WORDS[language]['part']} | {' | '.join(NAMES.values())} |"
-    yield "|---|" + "---|" * len(NAMES)
+    rows = []
     for part, zh in PARTS.items():
         cells = [found[framework]["holds"][part] for framework in NAMES]
         marked = [in_code(cell) if cell else "-" for cell in cells]
-        yield f"| {zh if language == 'zh' else part} | {' | '.join(marked)} |"
+        rows.append((zh if language == "zh" else part, *marked))
+    return markdown((WORDS[language]["part"], *NAMES.values()), rows)
 
 
 def in_code(name: str) -> str:
@@ -289,7 +291,7 @@ def page(found: Told, language: str) -> str:
         text(scores(found)),
         f"## {words['holds']}",
         *words["about holds"],
-        "\n".join(holds(found, language)),
+        holds(found, language),
     ]
     return "\n\n".join(blocks) + "\n"
 
@@ -303,25 +305,13 @@ def main() -> int:
     if odd := words - {CHECK, WATCHED}:
         print(f"{min(odd)!r}: expected {CHECK}, {WATCHED} or nothing", file=sys.stderr)
         return 2
-    check = CHECK in words
     try:
         found = told(WATCHED in words)
         pages = {path: page(found, language) for language, path in PAGES.items()}
     except PageError as error:
         print(error, file=sys.stderr)
         return 1
-    stale = 0
-    for path, written in pages.items():
-        if path.exists() and path.read_text(encoding="utf-8") == written:
-            continue
-        stale += 1
-        name = path.relative_to(ROOT)
-        if check:
-            print(f"{name}: not what the frameworks do now")
-        else:
-            path.write_text(written, encoding="utf-8", newline="\n")
-            print(f"wrote {name}")
-    return 1 if check and stale else 0
+    return keep(pages, CHECK in words, "not what the frameworks do now")
 
 
 if __name__ == "__main__":

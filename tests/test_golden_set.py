@@ -129,7 +129,7 @@ class ThePage(unittest.TestCase):
         self.assertEqual(broken.split()[2:], ["5/7*", "5/7*", "5/7", "5/7"])
 
     def test_what_is_dropped_is_a_dash_and_what_is_ours_in_brackets(self):
-        rows = "\n".join(make_golden_set.holds(found(), "en"))
+        rows = make_golden_set.holds(found(), "en")
         self.assertIn("| end | - | - | - | - |", rows)
         self.assertIn("| mask | (`own`) |", rows)
 

@@ -203,29 +203,25 @@ class SumsOverTokens(unittest.TestCase):
 class NoRoomForTheAnswer(unittest.TestCase):
     """A tool's answer counts as completion; one that does not fit is dropped, silently."""
 
-    def test_the_rollout_ends_with_the_call_and_counts_as_finished(self):
-        call = call_of("call_calculator")
-        found = play(
-            row_of(GOLDEN_TASK),
-            [call],
-            tools=tools(),
-            max_completion_length=len(call) + 3,
+    CALL = call_of("call_calculator")
+
+    def played(self) -> world.Played:
+        """The call, in a trainer that has room for three ids more."""
+        room = len(self.CALL) + 3
+        return play(
+            row_of(GOLDEN_TASK), [self.CALL], tools=tools(), max_completion_length=room
         )
-        self.assertEqual(found.ids, call)
+
+    def test_the_rollout_ends_with_the_call_and_counts_as_finished(self):
+        found = self.played()
+        self.assertEqual(found.ids, self.CALL)
         self.assertEqual([message["role"] for message in found.messages], ["assistant"])
         metrics = found.trainer._metrics["train"]
         self.assertEqual(metrics["completions/clipped_ratio"], [0.0])
         self.assertEqual(metrics["tools/call_frequency"], [1.0])
 
     def test_we_replay_it_as_cut_and_it_has_no_answer(self):
-        call = call_of("call_calculator")
-        found = play(
-            row_of(GOLDEN_TASK),
-            [call],
-            tools=tools(),
-            max_completion_length=len(call) + 3,
-        )
-        again = bridge.replay(GOLDEN_TASK, found.messages)
+        again = bridge.replay(GOLDEN_TASK, self.played().messages)
         self.assertEqual(again.finish_reason, "length")
         self.assertIsNone(again.answer)
 
